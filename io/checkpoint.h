@@ -22,10 +22,11 @@ enum checkpoint_type { CHECKPOINT_FLOAT, CHECKPOINT_DOUBLE, CHECKPOINT_INT64 };
 /* An array and this rank's part of it; to write it the source is needed, to read it the sink. Name, type and shape are
  * the same on all ranks. A row is what one index of the first axis means: a plane, all samples of a receiver. */
 typedef struct checkpoint_array {
-  const char *name; /* at most 31 characters, without blanks */
+  char name[32]; /* without blanks */
   enum checkpoint_type type;
   int axes;         /* 1 to 3 */
-  int64_t shape[3]; /* slowest first; any may be 0 */
+  int64_t shape[3]; /* slowest first; any may be 0, and those that it does not have are */
+  uint64_t at;      /* in a file: its first byte; 0 where it has none */
 
   /* This rank's rows. Written: those of the ranks are all of the array's, each once; a rank may have none.
    * Read: any rows, the same ones on several ranks too. */
@@ -35,25 +36,12 @@ typedef struct checkpoint_array {
   void *context;
 } checkpoint_array;
 
-/* An array in a file. */
-typedef struct stored_array {
-  char name[32];
-  enum checkpoint_type type;
-  int axes;
-  int64_t shape[3]; /* 0 for axes it does not have */
-  uint64_t at;      /* its first byte; 0 where it has none */
-} stored_array;
-
-/* A property of the run that a checkpoint must share with the run that goes on from it. */
-typedef struct checkpoint_key {
-  const char *key, *value; /* "[grid] nx", "512" */
-} checkpoint_key;
-
 /* What a checkpoint says of itself. */
 typedef struct checkpoint_meta {
   run_meta run;
-  const checkpoint_key *keys; /* the fingerprint; no two keys are the same, none is empty */
-  int key_count;
+  /* The fingerprint, what a checkpoint must share with the run that goes on from it: keys and their values, a line each,
+   * "[grid] nx\n512\n"; no two keys are the same, none is empty. */
+  const char *keys;
 } checkpoint_meta;
 
 /* Whose a checkpoint is, and how new it is. The seal holds it. */
@@ -87,11 +75,10 @@ typedef struct checkpoint {
   int fd;      /* of the ranks that use files, or -1 */
   bool direct; /* every rank does */
   int count;
-  stored_array arrays[CHECKPOINT_ARRAYS];
-  uint64_t keys_bytes;
-  message held;     /* what rank 0 told of the file: */
-  uint64_t *sums;   /* of all rows, a part of it; */
-  const char *keys; /* the fingerprint: texts one after another, each key with its value; the last is empty */
+  checkpoint_array arrays[CHECKPOINT_ARRAYS]; /* but for the ranks' parts */
+  message held;                               /* what rank 0 told of the file: */
+  uint64_t *sums;                             /* of all rows, a part of it; */
+  const char *keys;                           /* the fingerprint */
 } checkpoint;
 
 /* Opens a checkpoint: what is missing, foreign, of another format, truncated or damaged outside its arrays is exit 2.
@@ -126,14 +113,14 @@ typedef struct checkpoint_leg {
  * where it needs its name. A kill on the way loses nothing: each file has one name or the other. */
 int checkpoint_begin(io_way *way, const char *path, const checkpoint *from, checkpoint_leg *leg, error *e);
 
-/* Exit 2, naming file, key, expected and found, unless the fingerprint is this one. Not collective. */
-int checkpoint_match(const checkpoint *c, const checkpoint_key *keys, int count, error *e);
+/* Exit 2, naming file, key, expected and found, unless the fingerprint is this one, in any order. Not collective. */
+int checkpoint_match(const checkpoint *c, const char *keys, error *e);
 
-/* What its fingerprint says under `key`; NULL: nothing. Not collective. */
-const char *checkpoint_key_value(const checkpoint *c, const char *key);
+/* Does its fingerprint have this key? Not collective. */
+bool checkpoint_has_key(const checkpoint *c, const char *key);
 
 /* NULL where there is none of this name. Not collective. */
-const stored_array *checkpoint_find_array(const checkpoint *c, const char *name);
+const checkpoint_array *checkpoint_find_array(const checkpoint *c, const char *name);
 
 /* Reads this rank's parts of arrays into their sinks, and compares each row with its sum on the way: damage is exit 2
  * (CHECKPOINT_DAMAGED) and names array and row. Not there, or of another shape or type: exit 2. */

@@ -18,15 +18,15 @@ typedef struct checkpoint_seal {
   double time, dt;
   uint64_t bytes;               /* of the file, seal included */
   uint64_t sums_at;             /* XXH3 of each row of each array, in their order, 8 bytes each */
-  uint64_t keys_at, keys_bytes; /* the fingerprint, a text: keys and their values, a line each */
+  uint64_t keys_at, keys_bytes; /* the fingerprint */
   int count;
-  stored_array arrays[CHECKPOINT_ARRAYS];
+  checkpoint_array arrays[CHECKPOINT_ARRAYS];
 } checkpoint_seal;
 
 /* Bytes of that many rows of an array; UINT64_MAX for more than that. */
-uint64_t stored_bytes(const stored_array *s, int64_t rows);
+uint64_t checkpoint_bytes(const checkpoint_array *s, int64_t rows);
 /* Rows that have values, and so sums. */
-int64_t stored_rows(const stored_array *s);
+int64_t checkpoint_rows(const checkpoint_array *s);
 
 /* Opens `file` and reads its seal: foreign or of another format is exit 2. *fd, negative or open, is the caller's. */
 int checkpoint_read_seal(const char *file, checkpoint_seal *s, int *fd, error *e);

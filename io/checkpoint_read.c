@@ -8,10 +8,6 @@
 #include "base/error_mpi.h"
 #include "checkpoint_internal.h"
 
-enum {
-  KEYS_END = 2 /* bytes after the fingerprint: of an empty key, and of its value, were the last one missing */
-};
-
 /* --- opening ---------------------------------------------------------------------------------------------------- */
 
 void checkpoint_close(checkpoint *c) {
@@ -22,21 +18,19 @@ void checkpoint_close(checkpoint *c) {
 
 static int64_t read_sum_count(const checkpoint *c) {
   int64_t rows = 0;
-  for (int i = 0; i < c->count; i++) rows += stored_rows(&c->arrays[i]);
+  for (int i = 0; i < c->count; i++) rows += checkpoint_rows(&c->arrays[i]);
   return rows;
 }
 
-/* The sums, then the texts of the fingerprint, which are lines in the file. */
+/* The sums, then the fingerprint. */
 static int read_held(checkpoint *c, const checkpoint_seal *s, error *e) {
   const row_file f = {.name = c->name, .fd = c->fd, .checkpoint = true};
-  const size_t sums = (size_t)read_sum_count(c) * sizeof *c->sums, bytes = sums + s->keys_bytes;
+  const size_t sums = (size_t)read_sum_count(c) * sizeof *c->sums, bytes = sums + s->keys_bytes + 1;
   char *held;
-  TRY(ALLOC(e, held, bytes + KEYS_END, "the sums of a checkpoint"));
+  TRY(ALLOC(e, held, bytes, "the sums of a checkpoint"));
   if (!row_file_get(&f, s->sums_at, held, sums, e) &&
-      !row_file_get(&f, s->keys_at, held + sums, s->keys_bytes, e)) {
-    for (char *end = held + sums; (end = strchr(end, '\n')); end++) *end = 0;
-    message_array(&c->held, &held, bytes + KEYS_END);
-  }
+      !row_file_get(&f, s->keys_at, held + sums, s->keys_bytes, e))
+    message_array(&c->held, &held, bytes);
   free(held);
   return e->id;
 }
@@ -51,7 +45,6 @@ static int read_open_here(checkpoint *c, const char *file, error *e) {
   c->mark = s.mark;
   c->step = s.step, c->time = s.time, c->dt = s.dt;
   c->count = s.count;
-  c->keys_bytes = s.keys_bytes;
   memcpy(c->arrays, s.arrays, sizeof c->arrays);
   return read_held(c, &s, e);
 }
@@ -94,7 +87,7 @@ static int read_share(checkpoint *c, error *e) {
     checkpoint_close(c);
     return e->id;
   }
-  message_array(&c->held, &c->sums, (size_t)read_sum_count(c) * sizeof *c->sums + c->keys_bytes + KEYS_END);
+  message_array(&c->held, &c->sums, c->held.length);
   c->keys = (const char *)(c->sums + read_sum_count(c));
   if (c->way->rank > 0 && c->way->together) c->fd = open(c->name, O_RDONLY | O_CLOEXEC);
   return rows_all(c->way, c->fd >= 0, &c->direct, e); /* else rank 0 reads for them */
@@ -128,39 +121,54 @@ int checkpoint_open_newest(checkpoint *c, io_way *way, const checkpoint_search *
 
 /* --- the fingerprint -------------------------------------------------------------------------------------------- */
 
-static const char *read_next(const char *text) {
-  return text + strlen(text) + 1;
+/* What a message takes for a line, whose end it has not. */
+#define LINE(text) (int)strcspn((text), "\n"), (text)
+
+static const char *read_next_line(const char *line) {
+  line += strcspn(line, "\n");
+  return line + (*line == '\n');
 }
 
-const char *checkpoint_key_value(const checkpoint *c, const char *key) {
-  const char *k = c->keys;
-  while (*k && strcmp(k, key)) k = read_next(read_next(k));
-  return *k ? read_next(k) : NULL;
+static bool read_same_line(const char *a, const char *b) {
+  const size_t length = strcspn(a, "\n");
+  return length == strcspn(b, "\n") && strncmp(a, b, length) == 0;
 }
 
-int checkpoint_match(const checkpoint *c, const checkpoint_key *keys, int count, error *e) {
-  for (int i = 0; i < count; i++) {
-    const char *expected = keys[i].value ? keys[i].value : "", *found = checkpoint_key_value(c, keys[i].key);
-    if (!found || strcmp(found, expected))
-      return FAIL(e, CHECKPOINT_DIFFERS, c->name, keys[i].key, expected, found ? found : "");
+/* The value under a key, a line; NULL: there is none. */
+static const char *read_find_key(const char *keys, const char *key) {
+  while (*keys && !read_same_line(keys, key)) keys = read_next_line(read_next_line(keys));
+  return *keys ? read_next_line(keys) : NULL;
+}
+
+bool checkpoint_has_key(const checkpoint *c, const char *key) {
+  return read_find_key(c->keys, key);
+}
+
+int checkpoint_match(const checkpoint *c, const char *keys, error *e) {
+  const char *key, *expected, *found;
+  for (key = keys; *key; key = read_next_line(expected)) {
+    expected = read_next_line(key), found = read_find_key(c->keys, key);
+    if (!found || !read_same_line(expected, found))
+      return FAIL(e, CHECKPOINT_DIFFERS, c->name, LINE(key), LINE(expected), LINE(found ? found : ""));
   }
-  for (const char *key = c->keys; *key; key = read_next(read_next(key))) {
-    int i = 0;
-    while (i < count && strcmp(key, keys[i].key)) i++;
-    if (i == count) return FAIL(e, CHECKPOINT_DIFFERS, c->name, key, "", read_next(key));
+  for (key = c->keys; *key; key = read_next_line(found)) {
+    found = read_next_line(key);
+    if (!read_find_key(keys, key))
+      return FAIL(e, CHECKPOINT_DIFFERS, c->name, LINE(key), LINE(""), LINE(found));
   }
   return 0;
 }
 
 /* --- arrays ----------------------------------------------------------------------------------------------------- */
 
-const stored_array *checkpoint_find_array(const checkpoint *c, const char *name) {
+const checkpoint_array *checkpoint_find_array(const checkpoint *c, const char *name) {
   for (int i = 0; i < c->count; i++)
     if (strcmp(c->arrays[i].name, name) == 0) return &c->arrays[i];
   return NULL;
 }
 
-static int read_match_array(const checkpoint *c, const checkpoint_array *a, const stored_array *s, error *e) {
+static int read_match_array(const checkpoint *c, const checkpoint_array *a, const checkpoint_array *s,
+                            error *e) {
   static const char *const types[] = {"float32", "float64", "int64"};
   char expected[SHAPE_TEXT], found[SHAPE_TEXT];
   hsize_t wanted[3], stored[3];
@@ -177,11 +185,11 @@ static int read_match_array(const checkpoint *c, const checkpoint_array *a, cons
 }
 
 /* Rows of an array that is there. */
-static row_part read_part_of(const checkpoint *c, const stored_array *s, int64_t first, int64_t count) {
-  row_part p = {.array = s->name, .at = s->at, .row_bytes = stored_bytes(s, 1), .first = first};
-  p.count = stored_rows(s) ? count : 0;
+static row_part read_part_of(const checkpoint *c, const checkpoint_array *s, int64_t first, int64_t count) {
+  row_part p = {.array = s->name, .at = s->at, .row_bytes = checkpoint_bytes(s, 1), .first = first};
+  p.count = checkpoint_rows(s) ? count : 0;
   p.sums = c->sums + first;
-  for (const stored_array *before = c->arrays; before < s; before++) p.sums += stored_rows(before);
+  for (const checkpoint_array *before = c->arrays; before < s; before++) p.sums += checkpoint_rows(before);
   return p;
 }
 
@@ -197,7 +205,7 @@ int checkpoint_read(const checkpoint *c, const checkpoint_array *arrays, int cou
   row_part parts[CHECKPOINT_ARRAYS];
   for (int i = 0; i < count; i++) {
     const checkpoint_array *a = &arrays[i];
-    const stored_array *s = checkpoint_find_array(c, a->name);
+    const checkpoint_array *s = checkpoint_find_array(c, a->name);
     if (read_match_array(c, a, s, e)) break;
     parts[i] = read_part_of(c, s, a->first, a->count);
     parts[i].move = a->sink;

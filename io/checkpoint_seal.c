@@ -29,14 +29,14 @@ static void seal_print(char block[CHECKPOINT_SEAL], const checkpoint_seal *s, ui
                       CHECKPOINT_FORMAT, digest, s->mark.run, s->mark.leg, s->mark.generation, s->step,
                       s->time, s->dt, s->bytes, s->sums_at, s->keys_at, s->keys_bytes, s->count);
   for (int i = 0; i < s->count && used < CHECKPOINT_SEAL; i++) {
-    const stored_array *a = &s->arrays[i];
+    const checkpoint_array *a = &s->arrays[i];
     used += snprintf(block + used, (size_t)(CHECKPOINT_SEAL - used),
                      "%s %s %d %" PRId64 " %" PRId64 " %" PRId64 " at %" PRIu64 "\n", a->name, TYPES[a->type],
                      a->axes, a->shape[0], a->shape[1], a->shape[2], a->at);
   }
 }
 
-static bool seal_parse_array(const char **text, stored_array *a) {
+static bool seal_parse_array(const char **text, checkpoint_array *a) {
   char type[16];
   int length = 0;
   int found = sscanf(*text, "%31s %15s %d %" SCNd64 " %" SCNd64 " %" SCNd64 " at %" SCNu64 " %n", a->name,
@@ -72,23 +72,23 @@ static bool seal_parse(const char block[CHECKPOINT_SEAL], checkpoint_seal *s, in
   rest += length;
   bool fits = s->keys_bytes <= s->bytes;
   for (int i = 0; fits && i < s->count; i++) {
-    stored_array *a = &s->arrays[i];
-    fits = seal_parse_array(&rest, a) && stored_bytes(a, a->shape[0]) <= s->bytes;
+    checkpoint_array *a = &s->arrays[i];
+    fits = seal_parse_array(&rest, a) && checkpoint_bytes(a, a->shape[0]) <= s->bytes;
   }
   return fits;
 }
 
 /* --- sizes ------------------------------------------------------------------------------------------------------ */
 
-uint64_t stored_bytes(const stored_array *s, int64_t rows) {
+uint64_t checkpoint_bytes(const checkpoint_array *s, int64_t rows) {
   uint64_t bytes = s->type == CHECKPOINT_FLOAT ? 4 : 8;
   for (int i = 0; i < s->axes; i++)
     if (__builtin_mul_overflow(bytes, (uint64_t)(i ? s->shape[i] : rows), &bytes)) return UINT64_MAX;
   return bytes;
 }
 
-int64_t stored_rows(const stored_array *s) {
-  return stored_bytes(s, 1) ? s->shape[0] : 0;
+int64_t checkpoint_rows(const checkpoint_array *s) {
+  return checkpoint_bytes(s, 1) ? s->shape[0] : 0;
 }
 
 /* --- the file --------------------------------------------------------------------------------------------------- */
@@ -128,14 +128,14 @@ static int seal_sum(const row_file *f, uint64_t from, uint64_t to, XXH3_state_t 
 }
 
 static int seal_by_place(const void *a, const void *b) {
-  const stored_array *x = a, *y = b;
+  const checkpoint_array *x = a, *y = b;
   return x->at < y->at ? -1 : x->at > y->at;
 }
 
 /* The digest of the seal, without itself, and of all that lies before, between and behind the arrays. */
 static int seal_digest(const row_file *f, const checkpoint_seal *s, uint64_t *digest, error *e) {
   char block[CHECKPOINT_SEAL];
-  stored_array arrays[CHECKPOINT_ARRAYS];
+  checkpoint_array arrays[CHECKPOINT_ARRAYS];
   uint64_t at = CHECKPOINT_SEAL;
   XXH3_state_t sum;
   XXH3_64bits_reset(&sum);
@@ -144,7 +144,7 @@ static int seal_digest(const row_file *f, const checkpoint_seal *s, uint64_t *di
   memcpy(arrays, s->arrays, sizeof arrays);
   qsort(arrays, (size_t)s->count, sizeof *arrays, seal_by_place);
   for (int i = 0; i < s->count; i++) {
-    const uint64_t bytes = stored_bytes(&arrays[i], arrays[i].shape[0]);
+    const uint64_t bytes = checkpoint_bytes(&arrays[i], arrays[i].shape[0]);
     if (!bytes) continue;
     TRY(seal_sum(f, at, arrays[i].at, &sum, e));
     at = arrays[i].at + bytes;

@@ -57,8 +57,6 @@ int checkpoint_begin(io_way *way, const char *path, const checkpoint *from, chec
 typedef struct checkpoint_writer {
   io_way *way;
   const checkpoint_place *place;
-  const checkpoint_array *arrays;
-  int count;
   new_file file;
   row_part parts[CHECKPOINT_ARRAYS]; /* this rank's */
   checkpoint_seal seal;              /* complete on rank 0 */
@@ -69,20 +67,12 @@ typedef struct checkpoint_writer {
   bool created;           /* the temporary file may be there */
 } checkpoint_writer;
 
-/* An array as it will be in the file. */
-static stored_array checkpoint_write_describe(const checkpoint_array *a) {
-  stored_array s = {.type = a->type, .axes = a->axes};
-  snprintf(s.name, sizeof s.name, "%s", a->name);
-  for (int i = 0; i < a->axes; i++) s.shape[i] = a->shape[i];
-  return s;
-}
-
 /* What writing these arrays needs on disk. */
 static uint64_t checkpoint_write_bytes(const checkpoint_array *arrays, int count) {
   uint64_t bytes = 1 << 18; /* attributes, HDF5's own records, and what lies between arrays */
   for (int i = 0; i < count; i++) {
-    const stored_array s = checkpoint_write_describe(&arrays[i]);
-    const uint64_t more[] = {stored_bytes(&s, s.shape[0]), 8 * (uint64_t)stored_rows(&s)};
+    const checkpoint_array *a = &arrays[i];
+    const uint64_t more[] = {checkpoint_bytes(a, a->shape[0]), 8 * (uint64_t)checkpoint_rows(a)};
     for (int k = 0; k < 2; k++)
       if (__builtin_add_overflow(bytes, more[k], &bytes)) return UINT64_MAX;
   }
@@ -91,30 +81,18 @@ static uint64_t checkpoint_write_bytes(const checkpoint_array *arrays, int count
 
 /* --- the HDF5 part: what surrounds the arrays ------------------------------------------------------------------ */
 
-/* The fingerprint as a text; to be freed. */
-static char *checkpoint_write_keys(const checkpoint_meta *m, size_t *bytes, error *e) {
-  char *text = NULL;
-  FILE *to = open_memstream(&text, bytes);
-  for (int i = 0; to && i < m->key_count; i++)
-    fprintf(to, "%s\n%s\n", m->keys[i].key, m->keys[i].value ? m->keys[i].value : "");
-  if (!to || fclose(to) || !text) FAIL(e, OUT_OF_MEMORY, *bytes, "the fingerprint of the run");
-  return text;
-}
-
-static void checkpoint_write_put_keys(new_hdf5 *f, const checkpoint_meta *m, checkpoint_seal *s) {
-  size_t bytes = 0;
-  char *text = checkpoint_write_keys(m, &bytes, &f->failure);
+static void checkpoint_write_put_keys(new_hdf5 *f, const char *keys, checkpoint_seal *s) {
+  const size_t bytes = strlen(keys);
   hid_t type = text_type(f, bytes + 1);
   hid_t dataset = dataset_create(f, "fingerprint", type, 0, NULL, 0);
-  dataset_put(f, dataset, type, text);
+  dataset_put(f, dataset, type, keys);
   if (!f->failure.id) s->keys_at = H5Dget_offset(dataset), s->keys_bytes = bytes;
   dataset_close(f, dataset);
   if (type >= 0) H5Tclose(type);
-  free(text);
 }
 
 /* Creates the dataset of an array, and fills its place. */
-static void checkpoint_write_put_array(new_hdf5 *f, stored_array *a, hid_t type) {
+static void checkpoint_write_put_array(new_hdf5 *f, checkpoint_array *a, hid_t type) {
   hsize_t extent[3] = {0};
   for (int i = 0; i < a->axes; i++) extent[i] = (hsize_t)a->shape[i];
   hid_t dataset = dataset_create(f, a->name, type, a->axes, extent, 0);
@@ -128,15 +106,15 @@ static void checkpoint_write_put_array(new_hdf5 *f, stored_array *a, hid_t type)
 static int checkpoint_write_header(const char *name, const char *temporary, const checkpoint_meta *m,
                                    checkpoint_seal *s, error *e) {
   const hid_t types[] = {H5T_IEEE_F32LE, H5T_IEEE_F64LE, H5T_STD_I64LE};
-  stored_array sums = {.name = "checksums", .axes = 1};
+  checkpoint_array sums = {.name = "checksums", .axes = 1};
   new_hdf5 f = {.name = name};
   s->step = m->run.step, s->time = m->run.time, s->dt = m->run.dt;
   new_hdf5_create(&f, temporary, CHECKPOINT_SEAL);
   attribute_run(&f, &m->run);
-  checkpoint_write_put_keys(&f, m, s);
+  checkpoint_write_put_keys(&f, m->keys, s);
   for (int i = 0; i < s->count; i++) {
     checkpoint_write_put_array(&f, &s->arrays[i], types[s->arrays[i].type]);
-    sums.shape[0] += stored_rows(&s->arrays[i]);
+    sums.shape[0] += checkpoint_rows(&s->arrays[i]);
   }
   checkpoint_write_put_array(&f, &sums, H5T_STD_U64LE);
   s->sums_at = sums.at;
@@ -148,24 +126,22 @@ static int checkpoint_write_header(const char *name, const char *temporary, cons
 /* This rank's rows of each array; none where rows have no values. */
 static int checkpoint_write_parts(checkpoint_writer *w, error *e) {
   checkpoint_seal *s = &w->seal;
-  s->count = w->count;
-  for (int i = 0; i < w->count; i++) {
-    const checkpoint_array *a = &w->arrays[i];
-    s->arrays[i] = checkpoint_write_describe(a);
+  for (int i = 0; i < s->count; i++) {
+    const checkpoint_array *a = &s->arrays[i];
     w->parts[i] = (row_part){.array = a->name,
-                             .row_bytes = stored_bytes(&s->arrays[i], 1),
+                             .row_bytes = checkpoint_bytes(a, 1),
                              .first = a->count ? a->first : 0,
-                             .count = stored_rows(&s->arrays[i]) ? a->count : 0,
+                             .count = checkpoint_rows(a) ? a->count : 0,
                              .move = a->source,
                              .context = a->context};
     const row_part *p = &w->parts[i];
     if (p->first < 0 || p->count < 0 || p->first > a->shape[0] || p->count > a->shape[0] - p->first)
       FAIL(e, CHECKPOINT_SHARES, a->name);
-    w->rows += stored_rows(&s->arrays[i]);
+    w->rows += checkpoint_rows(a);
   }
   TRY(ALLOC(e, w->sums, w->rows, "the sums of a checkpoint"));
   int64_t before = 0;
-  for (int i = 0; i < w->count; before += stored_rows(&s->arrays[i++]))
+  for (int i = 0; i < s->count; before += checkpoint_rows(&s->arrays[i++]))
     w->parts[i].sums = w->sums + before + w->parts[i].first;
   return e->id;
 }
@@ -180,13 +156,13 @@ static int checkpoint_write_add(checkpoint_writer *w, error *e) {
 /* Is every row held by one rank? Then w->sums is zeros again. Agreed but for rank 0's errors. */
 static int checkpoint_write_check(checkpoint_writer *w, error *e) {
   TRY(error_agree(e, w->way->comm));
-  for (int i = 0; i < w->count; i++)
+  for (int i = 0; i < w->seal.count; i++)
     for (int64_t row = 0; row < w->parts[i].count; row++) w->parts[i].sums[row] = 1;
   TRY(checkpoint_write_add(w, e));
   const uint64_t *held = w->sums;
-  for (int i = 0; w->way->rank == 0 && i < w->count; i++)
-    for (int64_t row = 0; row < stored_rows(&w->seal.arrays[i]); row++)
-      if (*held++ != 1 && !e->id) FAIL(e, CHECKPOINT_SHARES, w->arrays[i].name);
+  for (int i = 0; w->way->rank == 0 && i < w->seal.count; i++)
+    for (int64_t row = 0; row < checkpoint_rows(&w->seal.arrays[i]); row++)
+      if (*held++ != 1 && !e->id) FAIL(e, CHECKPOINT_SHARES, w->seal.arrays[i].name);
   memset(w->sums, 0, (size_t)w->rows * sizeof *w->sums);
   return e->id;
 }
@@ -204,7 +180,7 @@ static int checkpoint_write_begin(checkpoint_writer *w, const checkpoint_meta *m
   w->seal.mark.generation++;
   w->created = true;
   TRY(checkpoint_write_header(w->file.name, w->file.plan.temporary, m, &w->seal, e));
-  for (int i = 0; i < w->count; i++) w->file.plan.at[i] = w->seal.arrays[i].at;
+  for (int i = 0; i < w->seal.count; i++) w->file.plan.at[i] = w->seal.arrays[i].at;
   return 0;
 }
 
@@ -237,15 +213,16 @@ static int checkpoint_write_finish(checkpoint_writer *w, int64_t step, error *e)
 /* Rank 0 has begun. Collective. */
 static int checkpoint_write_rows(checkpoint_writer *w, error *e) {
   rows_open_new(w->way, &w->file, e);
-  for (int i = 0; i < w->count; i++) w->parts[i].at = w->file.plan.at[i];
+  for (int i = 0; i < w->seal.count; i++) w->parts[i].at = w->file.plan.at[i];
   TRY(error_agree(e, w->way->comm));
   const row_file f = {.name = w->file.name, .fd = w->file.fd, .write = true};
-  return rows_move(w->way, &f, w->file.direct, w->parts, w->count, e);
+  return rows_move(w->way, &f, w->file.direct, w->parts, w->seal.count, e);
 }
 
 int checkpoint_write(io_way *way, const checkpoint_place *place, const checkpoint_meta *meta,
                      const checkpoint_array *arrays, int count, error *e) {
-  checkpoint_writer w = {.way = way, .place = place, .arrays = arrays, .count = count, .file.fd = -1};
+  checkpoint_writer w = {.way = way, .place = place, .file.fd = -1, .seal.count = count};
+  memcpy(w.seal.arrays, arrays, (size_t)count * sizeof *arrays);
   path_step_name(w.file.name, place->path, meta->run.step, ".h5", e);
   if (way->rank == 0 && !e->id) space_check(w.file.name, checkpoint_write_bytes(arrays, count), e);
   if (!e->id) checkpoint_write_parts(&w, e);

@@ -108,16 +108,12 @@ static void files_carry_checkpoint(message *m, request *r) {
   checkpoint_meta *meta = message_array(m, &r->checkpoint, sizeof *meta);
   message_text(m, &place->path);
   files_carry_run(m, &meta->run);
-  checkpoint_key *keys = message_array(m, &meta->keys, (size_t)meta->key_count * sizeof *keys);
-  for (int i = 0; i < meta->key_count; i++) message_text(m, &keys[i].key), message_text(m, &keys[i].value);
+  message_text(m, &meta->keys);
 }
 
 static void files_carry_arrays(message *m, request *r) {
   checkpoint_array *arrays = message_array(m, &r->arrays, (size_t)r->count * sizeof *arrays);
-  for (int i = 0; i < r->count; i++) {
-    message_text(m, &arrays[i].name);
-    if (m->reading) arrays[i].first = arrays[i].count = 0;
-  }
+  for (int i = 0; m->reading && i < r->count; i++) arrays[i].first = arrays[i].count = 0;
 }
 
 static void files_carry_receivers(message *m, request *r) {

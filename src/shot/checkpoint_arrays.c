@@ -78,13 +78,13 @@ static void arrays_add_field(checkpoint_arrays *t, shot *s, const field *f, bool
   field_part *part = &t->fields[t->field_count++];
   checkpoint_array *array = &t->arrays[t->count++];
   *part = (field_part){.transfer = &s->transfer, .field = *f};
-  *array = (checkpoint_array){.name = part->field.name,
-                              .type = CHECKPOINT_FLOAT,
+  *array = (checkpoint_array){.type = CHECKPOINT_FLOAT,
                               .axes = 3,
                               .shape = {f->shape[0], f->shape[1], f->shape[2]},
                               .source = layer ? arrays_layer_from : arrays_field_from,
                               .sink = layer ? arrays_layer_to : arrays_field_to,
                               .context = part};
+  snprintf(array->name, sizeof array->name, "%s", f->name);
   for (int k = 0; k < f->count; k++) {
     const field_slice *l = &f->slices[k];
     const int first = write ? l->global + l->own : l->global, planes = write ? l->owned : l->held;
@@ -134,12 +134,13 @@ int checkpoint_arrays_make(checkpoint_arrays *t, shot *s, bool write, snapshot *
 void checkpoint_arrays_add_numbers(checkpoint_arrays *t, const char *name, numbers_part row, bool mine) {
   numbers_part *p = &t->numbers[t->numbers_count++];
   *p = row;
-  t->arrays[t->count++] = (checkpoint_array){.name = name,
-                                             .type = CHECKPOINT_INT64,
-                                             .axes = 2,
-                                             .shape = {1, row.count},
-                                             .count = mine,
-                                             .source = arrays_numbers_from,
-                                             .sink = arrays_numbers_to,
-                                             .context = p};
+  checkpoint_array *array = &t->arrays[t->count++];
+  *array = (checkpoint_array){.type = CHECKPOINT_INT64,
+                              .axes = 2,
+                              .shape = {1, row.count},
+                              .count = mine,
+                              .source = arrays_numbers_from,
+                              .sink = arrays_numbers_to,
+                              .context = p};
+  snprintf(array->name, sizeof array->name, "%s", name);
 }

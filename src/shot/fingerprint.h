@@ -8,13 +8,7 @@
 /* The key of a run that removes dispersion from its traces. */
 #define FINGERPRINT_DISPERSION "[time] dispersion"
 
-typedef struct fingerprint {
-  checkpoint_key *keys; /* owned, as are their texts */
-  int count, room;
-} fingerprint;
-
-/* Also to be freed after a failure. */
-void fingerprint_make(fingerprint *f, const shot *s, error *e);
-void fingerprint_free(fingerprint *f);
+/* checkpoint_meta.keys; to be freed. NULL after a failure. */
+char *fingerprint_make(const shot *s, error *e);
 
 #endif

@@ -56,10 +56,9 @@ void restart_close(restart *r) {
 /* --- filling ---------------------------------------------------------------------------------------------------- */
 
 int restart_match(shot *s, const checkpoint *c, error *e) {
-  fingerprint f;
-  fingerprint_make(&f, s, e);
-  if (!e->id) checkpoint_match(c, f.keys, f.count, e);
-  fingerprint_free(&f);
+  char *keys = fingerprint_make(s, e);
+  if (keys) checkpoint_match(c, keys, e);
+  free(keys);
   return error_agree(e, s->engine->comm);
 }
 
@@ -71,7 +70,7 @@ static int restart_read(shot *s, const checkpoint *c, const checkpoint_arrays *t
 /* Every rank reads an array of one row of numbers, after some that are 0; NULL: there is none. To be freed. Agreed. */
 static int64_t *restart_read_numbers(shot *s, const checkpoint *c, const char *name, int64_t *count,
                                      error *e) {
-  const stored_array *a = checkpoint_find_array(c, name);
+  const checkpoint_array *a = checkpoint_find_array(c, name);
   checkpoint_arrays t = {0};
   *count = 0;
   if (!a || a->axes != 2) return NULL;

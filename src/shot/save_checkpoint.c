@@ -13,7 +13,7 @@ typedef struct checkpoint_job {
   shot *s;
   const snapshot *copy; /* NULL: from the device */
   checkpoint_arrays arrays;
-  fingerprint fingerprint;
+  char *keys; /* the run's fingerprint; owned */
   checkpoint_meta meta;
   int64_t *steps;   /* of the series; owned */
   int64_t blocks;   /* of traces that have left memory */
@@ -33,7 +33,7 @@ static int save_checkpoint_write(writer_job *job, error *e) {
 }
 
 static void save_checkpoint_free(checkpoint_job *j) {
-  fingerprint_free(&j->fingerprint);
+  free(j->keys);
   free(j->steps);
   free(j->spilled);
   free(j);
@@ -63,8 +63,8 @@ static checkpoint_job *save_checkpoint_job(shot *s, int64_t saved, error *e) {
     j->job.done = save_checkpoint_done;
     j->s = s;
     for (size_t i = 0; i < mine; i++) j->steps[i] = s->saves.series.entries[i].step;
-    fingerprint_make(&j->fingerprint, s, e);
-    j->meta = (checkpoint_meta){save_queue_run(s), j->fingerprint.keys, j->fingerprint.count};
+    j->keys = fingerprint_make(s, e);
+    j->meta = (checkpoint_meta){save_queue_run(s), j->keys};
   } else
     FAIL(e, OUT_OF_MEMORY, sizeof *j + (mine + 1) * sizeof *j->steps, "a checkpoint");
   if (!error_agree(e, s->engine->comm)) return j;

@@ -27,7 +27,7 @@ static int shot_choose_time(shot *s, error *e) {
                             .highest = sources_highest(&s->sources, c, column),
                             .column = column,
                             .threads = s->lead ? 1 : s->engine->files->way->compressors,
-                            .continues = s->from && !checkpoint_key_value(s->from, FINGERPRINT_DISPERSION)};
+                            .continues = s->from && !checkpoint_has_key(s->from, FINGERPRINT_DISPERSION)};
   exact_time *t = &s->receivers.time;
   exact_time_choose(t, c, &of);
   t->transforms = s->engine->transforms;
@@ -37,7 +37,7 @@ static int shot_choose_time(shot *s, error *e) {
 
 /* Samples of traces that a checkpoint has in another file. */
 static int64_t shot_spilled(const shot *s) {
-  const stored_array *a = s->from ? checkpoint_find_array(s->from, "traces") : NULL;
+  const checkpoint_array *a = s->from ? checkpoint_find_array(s->from, "traces") : NULL;
   const int64_t taken = a ? s->from->step / s->config->receivers_every + 1 : 0;
   return a && a->shape[1] < taken ? taken - a->shape[1] : 0;
 }
