@@ -6,47 +6,6 @@
 
 static const char CHAIN[] = "the gradient"; /* what memory is for */
 
-/* --- rho ---------------------------------------------------------------------------------------------------------- */
-
-/* Fills own planes in a layer along z from the plane at its inner edge, which some rank has. */
-static int chain_settle_planes(chain *h, int edge, zrange layer, error *e) {
-  const slab *s = h->io->slab;
-  int owner = 0;
-  if (zrange_planes(layer) == 0) return 0;
-  while (slab_first_plane(s, owner + 1) <= edge) owner++;
-  float *from;
-  ALLOC(e, from, h->plane, CHAIN);
-  TRY(error_agree(e, h->files->compute));
-  if (owner == s->rank) memcpy(from, h->rho + (size_t)(edge - s->z0) * h->plane, h->plane * sizeof *from);
-  const int rc = MPI_Bcast(from, (int)h->plane, MPI_FLOAT, owner, h->files->compute);
-  for (int z = larger(layer.begin, s->z0); z < smaller(layer.end, s->z0 + s->nz); z++)
-    memcpy(h->rho + (size_t)(z - s->z0) * h->plane, from, h->plane * sizeof *from);
-  free(from);
-  MPI_TRY(e, rc);
-  return 0;
-}
-
-static int chain_settle(chain *h, error *e) {
-  const slab *s = h->io->slab;
-  const density_axis *az = &h->axis[2];
-  const int n = az->points, lo = density_settled(az, 0), hi = density_settled(az, n - 1);
-  float *plane;
-  ALLOC(e, plane, h->plane, CHAIN);
-  TRY(error_agree(e, h->files->compute));
-  for (int z = 0; z < s->nz; z++) {
-    float *to = h->rho + (size_t)z * h->plane;
-    memcpy(plane, to, h->plane * sizeof *plane);
-    for (int y = 0; y < s->ny; y++)
-      for (int x = 0; x < s->nx; x++)
-        to[(size_t)y * (size_t)s->nx + (size_t)x] =
-            plane[(size_t)density_settled(&h->axis[1], y) * (size_t)s->nx +
-                  (size_t)density_settled(&h->axis[0], x)];
-  }
-  free(plane);
-  TRY(chain_settle_planes(h, lo, (zrange){0, lo}, e));
-  return chain_settle_planes(h, hi, (zrange){hi + 1, n}, e);
-}
-
 /* --- averaging ---------------------------------------------------------------------------------------------------- */
 
 static double chain_weight(const density_axis *a, int i) {
@@ -128,7 +87,7 @@ static int chain_through_averages(const chain *h, float *gradient, error *e) {
   }
   if (!error_agree(e, h->files->compute)) chain_average_all(h, x, e);
   for (size_t i = 0; !e->id && i < points; i++) {
-    const double v = h->v[i], rho = h->rho ? h->rho[i] / m->density.max : 1;
+    const double v = h->given[0][i], rho = h->given[1] ? h->given[1][i] / m->density.max : 1;
     gradient[i] = (float)(x[h->plane + i] * chain_weight_of(h, i) / (rho * v * v * v));
   }
   free(x);
@@ -141,30 +100,28 @@ int chain_open(chain *h, const config *c, const files *files, const field_io *io
   *h = (chain){.averaged = c->averaging, .files = files, .io = io, .plane = plane};
   if (!model_needed(c)) return 0;
   model_axes(h->axis, c);
-  ALLOC(e, h->v, points, CHAIN);
-  if (h->averaged && config_density_varies(c)) ALLOC(e, h->rho, points, CHAIN);
+  if (h->averaged) {
+    model_open(&h->model, c, files, io, h->given, e);
+    model_keep_averages(&h->model);
+    return e->id;
+  }
+  ALLOC(e, h->given[0], points, CHAIN);
   TRY(error_agree(e, files->compute));
-  if (h->averaged) TRY(model_open(&h->model, c, files, io, e));
-  model_keep_averages(&h->model);
-  model_read(h->v, &range, c, MEDIUM_VELOCITY, files, io, e);
-  TRY(error_agree(e, files->compute));
-  if (!h->rho) return 0;
-  model_read(h->rho, &range, c, MEDIUM_DENSITY, files, io, e);
-  TRY(error_agree(e, files->compute));
-  return chain_settle(h, e);
+  model_read(h->given[0], &range, c, MEDIUM_VELOCITY, files, io, e);
+  return error_agree(e, files->compute);
 }
 
 int chain_velocity(const chain *h, float *gradient, error *e) {
   const size_t points = h->plane * (size_t)h->io->slab->nz;
   if (h->averaged) chain_through_averages(h, gradient, e);
   for (size_t i = 0; !h->averaged && i < points; i++)
-    gradient[i] = (float)(2 * (double)gradient[i] / h->v[i]);
+    gradient[i] = (float)(2 * (double)gradient[i] / h->given[0][i]);
   return error_agree(e, h->files->compute);
 }
 
 void chain_close(chain *h) {
   model_close(&h->model);
-  free(h->v);
-  free(h->rho);
-  *h = (chain){.v = NULL};
+  free(h->given[0]);
+  free(h->given[1]);
+  *h = (chain){.files = NULL};
 }

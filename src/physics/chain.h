@@ -15,9 +15,9 @@ typedef struct chain {
   const files *files; /* not owned, as is the next one */
   const field_io *io;
   density_axis axis[3];
-  size_t plane;   /* points */
-  model model;    /* what steps work on, where it is averaged */
-  float *v, *rho; /* as given, own planes; owned. rho is NULL where it is constant */
+  size_t plane;    /* points */
+  model model;     /* what steps work on, where it is averaged */
+  float *given[2]; /* v and, where it is averaged, rho as model_open gives them; owned */
 } chain;
 
 /* Reads the media again, and averages them. Does nothing where the run has no model. Collective over files->compute, same error

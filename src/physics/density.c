@@ -34,7 +34,6 @@ typedef struct density_work {
   size_t points;           /* of a plane */
   planes rho, beta, sigma; /* rho and beta averaged along x and y, sigma of a finished plane */
   double *raw, *row, *sum;
-  float *out[3];
 } density_work;
 
 static double *density_place(density_work *w, planes *p, int z, bool *there) {
@@ -63,20 +62,16 @@ static void density_average(density_work *w, double *to) {
 /* rho, or 1 / (rho v^2), of plane z, which may lie beyond the axis; averaged along x and y where that is asked for. */
 static const double *density_plane(density_work *w, planes *p, int z, bool compressibility) {
   const density_model *m = w->m;
-  const size_t nx = (size_t)m->axis[0].points, ny = (size_t)m->axis[1].points;
   bool there;
   double *to = density_place(w, p, z, &there);
   if (there) return to;
   z = density_inside(&m->axis[2], z);
-  const float *rho = m->plane_of_rho ? m->plane_of_rho(m->context, density_settled(&m->axis[2], z)) : NULL;
-  const float *v = compressibility && m->plane_of_v ? m->plane_of_v(m->context, z) : NULL;
-  for (size_t y = 0; y < ny; y++)
-    for (size_t x = 0; x < nx; x++) {
-      const size_t at = nx * y + x, settled = nx * (size_t)density_settled(&m->axis[1], (int)y) +
-                                              (size_t)density_settled(&m->axis[0], (int)x);
-      const double r = rho ? rho[settled] / m->unit : m->rho, speed = v ? v[at] : m->v;
-      w->raw[at] = compressibility ? 1 / (r * speed * speed) : r;
-    }
+  const float *rho = m->planes_of_rho ? m->planes_of_rho[z] : NULL;
+  const float *v = compressibility && m->planes_of_v ? m->planes_of_v[z] : NULL;
+  for (size_t i = 0; i < w->points; i++) {
+    const double r = rho ? rho[i] / m->unit : m->rho, speed = v ? v[i] : m->v;
+    w->raw[i] = compressibility ? 1 / (r * speed * speed) : r;
+  }
   if (m->averaged)
     density_average(w, to);
   else
@@ -138,7 +133,6 @@ static int density_open(density_work *w, const density_model *m, error *e) {
   bool there = true;
   for (int i = 0; i < 3; i++) {
     there = (all[i]->values = malloc(WINDOW * bytes)) && there;
-    there = (w->out[i] = calloc(w->points, sizeof *w->out[i])) && there; /* V stays 0 where rho is a number */
     for (int k = 0; k < WINDOW; k++) all[i]->at[k] = INT_MIN;
   }
   w->raw = malloc(bytes);
@@ -151,26 +145,28 @@ static int density_open(density_work *w, const density_model *m, error *e) {
 
 static void density_close(density_work *w) {
   planes *const all[] = {&w->rho, &w->beta, &w->sigma};
-  for (int i = 0; i < 3; i++) free(all[i]->values), free(w->out[i]);
+  for (int i = 0; i < 3; i++) free(all[i]->values);
   free(w->raw);
   free(w->sum);
   free(w->row);
 }
 
-int density_compute(const density_model *m, int begin, int end, density_sink *sink, void *context, error *e) {
+int density_compute(const density_model *m, int begin, int end, const density_fields *to, error *e) {
   density_work w;
   density_open(&w, m, e);
   for (int z = begin; z < end && !e->id; z++) {
-    float *sigma = w.out[0], *V = w.out[1], *velocity = w.out[2];
-    if (m->plane_of_rho) density_V(&w, z, V);
-    const double *s = density_sigma(&w, z);
-    const float *v = m->plane_of_v ? m->plane_of_v(m->context, density_inside(&m->axis[2], z)) : NULL;
+    const int own = z - to->z0;
+    const double *sigma = density_sigma(&w, z);
+    for (size_t i = 0; i < w.points && to->sigma; i++)
+      to->sigma[(size_t)(own + to->ghosts) * w.points + i] = (float)sigma[i];
+    if (own < 0 || own >= to->nz) continue;
+    if (to->V) density_V(&w, z, to->V + (size_t)own * w.points);
+    const float *v = m->planes_of_v ? m->planes_of_v[z] : NULL;
     if (m->averaged) density_finish(&w, &w.beta, z, true, w.sum);
-    for (size_t i = 0; i < w.points; i++) {
-      sigma[i] = (float)s[i];
-      velocity[i] = m->averaged ? (float)sqrt(s[i] * s[i] / w.sum[i]) : v ? v[i] : (float)m->v;
-    }
-    sink(context, z, sigma, V, velocity, e);
+    for (size_t i = 0; i < w.points; i++)
+      to->velocity[(size_t)own * w.points + i] = m->averaged ? (float)sqrt(sigma[i] * sigma[i] / w.sum[i])
+                                                 : v         ? v[i]
+                                                             : (float)m->v;
   }
   density_close(&w);
   return e->id;

@@ -19,27 +19,29 @@ typedef struct density_axis {
   double weight[5]; /* of L along it: of the point, and of those 1 to 4 away, with 1 / h^2 */
 } density_axis;
 
-/* The model. plane_of_*: a plane of global number z, (ny, nx) values, which stays until the end; NULL: it is a number. */
+/* The model. planes_of_*: by global number z, (ny, nx) values each; NULL: it is a number. rho is settled (density_settled). */
 typedef struct density_model {
   density_axis axis[3]; /* x, y, z */
   bool averaged;
   double rho, v; /* where there are no planes */
   double unit;   /* of planes of rho: they count relative to it */
-  const float *(*plane_of_rho)(void *context, int z);
-  const float *(*plane_of_v)(void *context, int z);
-  void *context;
+  const float *const *planes_of_rho, *const *planes_of_v;
 } density_model;
+
+/* Where results go: global planes [z0, z0 + nz), (ny, nx) values each; sigma from the `ghosts` planes before to those after.
+ * NULL: they are not asked for; V never where rho is a number. */
+typedef struct density_fields {
+  int z0, nz, ghosts;
+  float *sigma, *V, *velocity;
+} density_fields;
 
 /* Index i, up to what a point depends on beyond the axis, of the point that has its value. */
 int density_inside(const density_axis *a, int i);
 /* The point whose rho a point has: in an absorbing layer that at its inner edge. */
 int density_settled(const density_axis *a, int i);
 
-/* Takes (ny, nx) values of global plane z. */
-typedef int density_sink(void *context, int z, const float *sigma, const float *V, const float *velocity,
-                         error *e);
-
-/* Computes planes [begin, end) in order. The same bits whatever the range. OUT_OF_MEMORY, or the sink's error. */
-int density_compute(const density_model *m, int begin, int end, density_sink *sink, void *context, error *e);
+/* Computes planes [begin, end) of sigma and what of them V and velocity have. The same bits whatever the range.
+ * OUT_OF_MEMORY. */
+int density_compute(const density_model *m, int begin, int end, const density_fields *to, error *e);
 
 #endif

@@ -111,13 +111,13 @@ void model_close(model *m) {
 
 /* --- planes of other ranks ----------------------------------------------------------------------------------------- */
 
-/* The planes that this rank computes with: its own, and those of other ranks near them and at the inner edges of layers. */
+/* Planes to each side of a slab that its own values depend on: those of sigma in its ghosts, averaged. */
+enum { MODEL_NEAR = 2 * RADIUS + 1 };
+
+/* The planes that this rank computes with: its own, and those of other ranks near them. */
 typedef struct model_planes {
-  const density_axis *z;
-  const slab *slab;
-  const float *own;
-  float *others;
   const float **at; /* of each plane of the grid; NULL: not here */
+  float *others;
 } model_planes;
 
 /* The planes whose sigma a slab knows: its own, and the ghosts that are a neighbour's. */
@@ -127,93 +127,37 @@ static zrange model_extended(const density_axis *z, int begin, int end) {
                   wraps ? end + RADIUS : smaller(end + RADIUS, z->points)};
 }
 
-/* needed[z]: does a rank need plane z of the grid of others? For sigma around its planes, averaged. */
-static void model_find_needed(const density_axis *z, const slab *s, int rank, bool *needed) {
-  const int begin = slab_first_plane(s, rank), end = slab_first_plane(s, rank + 1);
-  const zrange all = model_extended(z, begin, end);
-  memset(needed, 0, (size_t)s->nz_global * sizeof *needed);
-  for (int i = all.begin; i < all.end; i++)
-    for (int r = -RADIUS; r <= RADIUS; r++)
-      for (int k = -1; k <= 1; k++) {
-        const int at = density_inside(z, density_inside(z, i + r) + k);
-        needed[at] = needed[density_settled(z, at)] = true;
-      }
-  for (int i = begin; i < end; i++) needed[i] = false;
+/* Hands plane `out` on to one neighbour and gets plane `in`, to `place`, from the other, as far as the grid has them. */
+static int model_hand_on(model_planes *p, const density_axis *z, int points, const int of[2],
+                         const int rank[2], float *place, MPI_Comm comm, error *e) {
+  int at[2], who[2];
+  for (int i = 0; i < 2; i++) {
+    at[i] = density_inside(z, of[i]);
+    const bool there = (of[i] >= 0 && of[i] < z->points) || z->end[0] == DENSITY_WRAP;
+    who[i] = there && rank[i] != SLAB_NO_RANK ? rank[i] : MPI_PROC_NULL;
+  }
+  MPI_TRY(e, MPI_Sendrecv(p->at[at[0]], points, MPI_FLOAT, who[0], 0, place, points, MPI_FLOAT, who[1], 0,
+                          comm, MPI_STATUS_IGNORE));
+  if (who[1] != MPI_PROC_NULL) p->at[at[1]] = place;
+  return 0;
 }
 
-/* Counts of planes to and from each rank, and where they begin. */
-typedef struct model_trade {
-  int *sent, *to, *got, *from; /* a rank each; one allocation, the first */
-  bool *needed;
-  int out, in;
-} model_trade;
-
-static void model_count_trade(model_trade *t, const model_planes *p) {
-  const slab *s = p->slab;
-  model_find_needed(p->z, s, s->rank, t->needed);
-  for (int r = 0; r < s->ranks; r++) {
-    t->from[r] = t->in;
-    for (int z = slab_first_plane(s, r); z < slab_first_plane(s, r + 1); z++) t->in += t->needed[z];
-    t->got[r] = t->in - t->from[r];
-  }
-  for (int r = 0; r < s->ranks; r++) {
-    t->to[r] = t->out;
-    model_find_needed(p->z, s, r, t->needed);
-    for (int z = s->z0; z < s->z0 + s->nz; z++) t->out += t->needed[z];
-    t->sent[r] = t->out - t->to[r];
-  }
-}
-
-static int model_trade_planes(model_planes *p, model_trade *t, MPI_Comm comm, error *e) {
-  const slab *s = p->slab;
-  const size_t points = (size_t)s->nx * (size_t)s->ny;
-  float *out, *next;
-  ALLOC(e, out, (size_t)t->out * points, "planes of the medium");
-  ALLOC(e, p->others, (size_t)t->in * points, "planes of the medium");
-  next = out;
-  for (int r = 0; r < s->ranks && !e->id; r++) {
-    model_find_needed(p->z, s, r, t->needed);
-    for (int z = s->z0; z < s->z0 + s->nz; z++)
-      if (t->needed[z])
-        memcpy(next, p->own + (size_t)(z - s->z0) * points, points * sizeof *next), next += points;
-  }
-  MPI_Datatype plane;
-  if (!error_agree(e, comm) &&
-      !error_from_mpi(e, MPI_Type_contiguous((int)points, MPI_FLOAT, &plane), "MPI_Type_contiguous")) {
-    MPI_Type_commit(&plane);
-    error_from_mpi(e, MPI_Alltoallv(out, t->sent, t->to, plane, p->others, t->got, t->from, plane, comm),
-                   "MPI_Alltoallv");
-    MPI_Type_free(&plane);
-  }
-  free(out);
-  return e->id;
-}
-
-/* Brings the planes of other ranks. Collective, agreed. */
+/* Brings the planes of other ranks, nearest first: whoever has one hands it on. Collective, agreed. */
 static int model_planes_open(model_planes *p, const density_axis *z, const slab *s, const float *own,
                              MPI_Comm comm, error *e) {
-  *p = (model_planes){.z = z, .slab = s, .own = own};
-  const size_t points = (size_t)s->nx * (size_t)s->ny, ranks = (size_t)s->ranks,
-               planes = (size_t)s->nz_global;
-  model_trade t = {.in = 0};
-  ALLOC(e, t.sent, 4 * ranks, "planes of the medium");
-  ALLOC(e, t.needed, planes, "planes of the medium");
-  ALLOC(e, p->at, planes, "planes of the medium");
-  if (!error_agree(e, comm)) {
-    t.to = t.sent + ranks, t.got = t.to + ranks, t.from = t.got + ranks;
-    model_count_trade(&t, p);
-    model_trade_planes(p, &t, comm, e);
+  const size_t points = (size_t)s->nx * (size_t)s->ny;
+  const int end = s->z0 + s->nz;
+  ALLOC(e, p->at, s->nz_global, "planes of the medium");
+  ALLOC(e, p->others, 2 * MODEL_NEAR * points, "planes of the medium");
+  TRY(error_agree(e, comm));
+  for (int i = 0; i < s->nz; i++) p->at[s->z0 + i] = own + (size_t)i * points;
+  float *place = p->others;
+  for (int k = 1; k <= MODEL_NEAR && s->ranks > 1; k++, place += 2 * points) {
+    const int up[2] = {end - k, s->z0 - k}, down[2] = {s->z0 - 1 + k, end - 1 + k};
+    TRY(model_hand_on(p, z, (int)points, up, (const int[2]){s->upper, s->lower}, place, comm, e));
+    TRY(model_hand_on(p, z, (int)points, down, (const int[2]){s->lower, s->upper}, place + points, comm, e));
   }
-  if (!e->id) {
-    const float *next = p->others;
-    model_find_needed(z, s, s->rank, t.needed);
-    for (int i = 0; i < s->nz_global; i++)
-      if (t.needed[i]) p->at[i] = next, next += points;
-    for (int i = 0; i < s->nz; i++) p->at[s->z0 + i] = own + (size_t)i * points;
-  }
-  free(t.sent);
-  free(t.needed);
-  return e->id;
+  return 0;
 }
 
 static void model_planes_close(model_planes *p) {
@@ -223,47 +167,57 @@ static void model_planes_close(model_planes *p) {
 
 /* --- density ------------------------------------------------------------------------------------------------------- */
 
+/* Fills own planes in a layer along z from the plane at its inner edge, which some rank has. */
+static int model_settle_planes(float *rho, const slab *s, int edge, zrange layer, float *plane, MPI_Comm comm,
+                               error *e) {
+  const size_t points = (size_t)s->nx * (size_t)s->ny, bytes = points * sizeof *rho;
+  int owner = 0;
+  if (zrange_planes(layer) == 0) return 0;
+  while (slab_first_plane(s, owner + 1) <= edge) owner++;
+  if (owner == s->rank) memcpy(plane, rho + (size_t)(edge - s->z0) * points, bytes);
+  MPI_TRY(e, MPI_Bcast(plane, (int)points, MPI_FLOAT, owner, comm));
+  for (int z = larger(layer.begin, s->z0); z < smaller(layer.end, s->z0 + s->nz); z++)
+    memcpy(rho + (size_t)(z - s->z0) * points, plane, bytes);
+  return 0;
+}
+
+/* Gives points of layers the rho of their inner edges. Collective, agreed. */
+static int model_settle(float *rho, const density_axis axis[3], const slab *s, MPI_Comm comm, error *e) {
+  const int n = axis[2].points, lo = density_settled(&axis[2], 0), hi = density_settled(&axis[2], n - 1);
+  const size_t nx = (size_t)s->nx, points = nx * (size_t)s->ny;
+  float *plane;
+  ALLOC(e, plane, points, "planes of the medium");
+  for (int z = 0; z < s->nz && plane; z++) {
+    float *to = rho + (size_t)z * points;
+    memcpy(plane, to, points * sizeof *plane);
+    for (int y = 0; y < s->ny; y++)
+      for (int x = 0; x < s->nx; x++)
+        to[(size_t)y * nx + (size_t)x] =
+            plane[(size_t)density_settled(&axis[1], y) * nx + (size_t)density_settled(&axis[0], x)];
+  }
+  if (!error_agree(e, comm) && !model_settle_planes(rho, s, lo, (zrange){0, lo}, plane, comm, e))
+    model_settle_planes(rho, s, hi, (zrange){hi + 1, n}, plane, comm, e);
+  free(plane);
+  return e->id;
+}
+
 /* Planes of the grid, in so many shares. */
 typedef struct model_work {
   const density_model *from;
-  model *to;
-  const slab *slab;
+  density_fields to;
   zrange all;
   int count;
   atomic_int next; /* share */
   atomic_bool failed;
 } model_work;
 
-static const float *model_plane_of_rho(void *context, int z) {
-  return ((const model_planes *)context)[0].at[z];
-}
-
-static const float *model_plane_of_v(void *context, int z) {
-  return ((const model_planes *)context)[1].at[z];
-}
-
-/* A density_sink. */
-static int model_take_plane(void *context, int z, const float *sigma, const float *V, const float *velocity,
-                            error *e) {
-  const model_work *w = context;
-  const slab *s = w->slab;
-  const size_t points = (size_t)s->nx * (size_t)s->ny, bytes = points * sizeof *V;
-  const int own = z - s->z0;
-  (void)e;
-  if (w->to->sigma) memcpy(w->to->sigma + (size_t)(own + RADIUS) * points, sigma, bytes);
-  if (own < 0 || own >= s->nz) return 0;
-  memcpy(w->to->velocity + (size_t)own * points, velocity, bytes);
-  if (w->to->V) memcpy(w->to->V + (size_t)own * points, V, bytes);
-  return 0;
-}
-
 static void *model_run_shares(void *argument) {
   model_work *w = argument;
   const int planes = zrange_planes(w->all);
-  error lack = {0}; /* of memory: the sink never fails */
+  error lack = {0}; /* of memory */
   for (int i; (i = atomic_fetch_add(&w->next, 1)) < w->count;)
     if (density_compute(w->from, w->all.begin + planes * i / w->count,
-                        w->all.begin + planes * (i + 1) / w->count, model_take_plane, w, &lack))
+                        w->all.begin + planes * (i + 1) / w->count, &w->to, &lack))
       w->failed = true;
   return NULL;
 }
@@ -271,7 +225,8 @@ static void *model_run_shares(void *argument) {
 /* On as many threads as compress files. */
 static int model_compute(model *m, const density_model *from, const slab *s, int threads, error *e) {
   const int end = s->z0 + s->nz;
-  model_work w = {.from = from, .to = m, .slab = s, .all = {s->z0, end}};
+  model_work w = {
+      .from = from, .to = {s->z0, s->nz, RADIUS, m->sigma, m->V, m->velocity}, .all = {s->z0, end}};
   if (m->sigma) w.all = model_extended(&from->axis[2], s->z0, end);
   w.count = smaller(threads, larger(zrange_planes(w.all) / 16, 1));
   thread_share(w.count, model_run_shares, &w);
@@ -303,18 +258,19 @@ static density_model model_density_of(const model *m, const config *c) {
   return d;
 }
 
-/* sigma, V and the velocity to step with, from own planes of rho, or NULL, and v. Collective, agreed. */
-static int model_find_velocity(model *m, const config *c, const files *files, const slab *s, const float *rho,
+/* sigma, V and the velocity to step with, from own planes of rho, or NULL, and v. Settles rho. Collective, agreed. */
+static int model_find_velocity(model *m, const config *c, const files *files, const slab *s, float *rho,
                                const float *v, error *e) {
   density_model d = model_density_of(m, c);
-  model_planes planes[2] = {{0}};
-  d.context = planes;
-  if (rho) d.plane_of_rho = model_plane_of_rho;
-  if (c->media[MEDIUM_VELOCITY].file[0]) d.plane_of_v = model_plane_of_v;
-  if (rho) model_planes_open(&planes[0], &d.axis[2], s, rho, files->compute, e);
-  if (!e->id) model_planes_open(&planes[1], &d.axis[2], s, v, files->compute, e);
+  model_planes of_rho = {NULL}, of_v = {NULL};
+  if (rho && !model_settle(rho, d.axis, s, files->compute, e))
+    model_planes_open(&of_rho, &d.axis[2], s, rho, files->compute, e);
+  if (!e->id && c->media[MEDIUM_VELOCITY].file[0])
+    model_planes_open(&of_v, &d.axis[2], s, v, files->compute, e);
+  d.planes_of_rho = of_rho.at, d.planes_of_v = of_v.at;
   if (!e->id) model_compute(m, &d, s, files->way->compressors, e);
-  for (int i = 0; i < 2; i++) model_planes_close(&planes[i]);
+  model_planes_close(&of_rho);
+  model_planes_close(&of_v);
   return error_agree(e, files->compute);
 }
 
@@ -440,14 +396,15 @@ static int model_find(model *m, const config *c, const files *files, const field
   return 0;
 }
 
-int model_open(model *m, const config *c, const files *files, const field_io *io, error *e) {
-  float *given[2] = {NULL, NULL};
+int model_open(model *m, const config *c, const files *files, const field_io *io, float **given, error *e) {
+  float *own[2] = {NULL, NULL};
+  if (!given) given = own;
   *m = (model){.needed = model_needed(c), .absorbs = config_medium_absorbs(c)};
   if (!m->needed) return 0;
   if (!model_take(&given[0], io->slab, 0, e)) model_take_memory(m, c, io->slab, &given[1], e);
   if (!error_agree(e, files->compute)) model_find(m, c, files, io, given, e);
-  free(given[0]);
-  free(given[1]);
+  free(own[0]);
+  free(own[1]);
   return error_agree(e, files->compute);
 }
 

@@ -75,7 +75,7 @@ static int physics_plan_time(physics *p, const config *c, double dt_before, erro
 int physics_plan(physics *p, const config *c, const files *files, const field_io *io, double dt_before,
                  error *e) {
   *p = (physics){.form = physics_form(c)};
-  TRY(model_open(&p->model, c, files, io, e));
+  TRY(model_open(&p->model, c, files, io, NULL, e));
   p->medium[0] = p->model.given;
   for (int i = p->model.needed; i < EQUATIONS[c->equation].media; i++) {
     model_read(NULL, &p->medium[i], c, EQUATIONS[c->equation].medium[i], files, io, e);
