@@ -25,8 +25,7 @@ enum boundary_kind {
 enum wavelet_kind {
   WAVELET_RICKER,
   WAVELET_GAUSSIAN,
-  WAVELET_FILE,
-  WAVELET_SIGNAL /* a column of [sources] signals; never of a [source.N] */
+  WAVELET_FILE
 };
 enum interpolation_kind { INTERPOLATION_SINC, INTERPOLATION_LINEAR };
 enum sources_mode { SOURCES_ADD, SOURCES_IMPOSE };

@@ -309,13 +309,13 @@ static int adjoint_owner(const adjoint *a, int receiver) {
 static int adjoint_need(const adjoint *a, adjoint_list *need, int ranks, error *e) {
   const sources *s = &a->rows->residual;
   TRY(adjoint_list_open(need, ranks, e));
-  for (int i = 0; i < s->signal_count; i++) need->count[adjoint_owner(a, s->source_of[i])]++;
+  for (int i = 0; i < s->signal_count; i++) need->count[adjoint_owner(a, s->key_of[i])]++;
   TRY(adjoint_list_fill(need, ranks, a->shot->receivers.taken, e));
   int *next;
   ALLOC(e, next, ranks, "the gradient");
   for (int i = 0; next && i < s->signal_count; i++) {
-    const int owner = adjoint_owner(a, s->source_of[i]);
-    need->index[need->begin[owner] + next[owner]++] = s->source_of[i];
+    const int owner = adjoint_owner(a, s->key_of[i]);
+    need->index[need->begin[owner] + next[owner]++] = s->key_of[i];
   }
   free(next);
   return e->id;
@@ -346,7 +346,7 @@ static int adjoint_unpack(adjoint *a, const adjoint_list *need, error *e) {
   const int64_t samples = a->shot->receivers.taken;
   int *signal_of;
   ALLOC(e, signal_of, s->count, "the gradient");
-  for (int i = 0; signal_of && i < s->signal_count; i++) signal_of[s->source_of[i]] = i;
+  for (int i = 0; signal_of && i < s->signal_count; i++) signal_of[s->key_of[i]] = i;
   for (int k = 0; !e->id && k < need->all; k++)
     for (int64_t row = 0; row < samples; row++)
       a->rows->values[row * s->signal_count + signal_of[need->index[k]]] = need->values[k * samples + row];
@@ -385,7 +385,7 @@ static int adjoint_order(adjoint_points *p, const receivers *r, const float *res
   TRY(adjoint_local(r, &local, e));
   for (int64_t row = 0; row < r->taken; row++)
     for (int i = 0; i < signals; i++)
-      p->values[row * signals + i] = residual[row * r->local + local[s->source_of[i]]];
+      p->values[row * signals + i] = residual[row * r->local + local[s->key_of[i]]];
   free(local);
   return 0;
 }

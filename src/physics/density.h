@@ -19,7 +19,8 @@ typedef struct density_axis {
   double weight[5]; /* of L along it: of the point, and of those 1 to 4 away, with 1 / h^2 */
 } density_axis;
 
-/* The model. planes_of_*: by global number z, (ny, nx) values each; NULL: it is a number. rho is settled (density_settled). */
+/* The model. planes_of_*: by global number z, (ny, nx) values each; NULL: it is a number. rho is settled
+ * (density_settled). */
 typedef struct density_model {
   density_axis axis[3]; /* x, y, z */
   bool averaged;
@@ -28,8 +29,8 @@ typedef struct density_model {
   const float *const *planes_of_rho, *const *planes_of_v;
 } density_model;
 
-/* Where results go: global planes [z0, z0 + nz), (ny, nx) values each; sigma from the `ghosts` planes before to those after.
- * NULL: they are not asked for; V never where rho is a number. */
+/* Where results go: global planes [z0, z0 + nz), (ny, nx) values each; sigma from the `ghosts` planes before to those
+ * after. NULL: they are not asked for; V never where rho is a number. */
 typedef struct density_fields {
   int z0, nz, ghosts;
   float *sigma, *V, *velocity;

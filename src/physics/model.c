@@ -127,7 +127,7 @@ static zrange model_extended(const density_axis *z, int begin, int end) {
                   wraps ? end + RADIUS : smaller(end + RADIUS, z->points)};
 }
 
-/* Hands plane `out` on to one neighbour and gets plane `in`, to `place`, from the other, as far as the grid has them. */
+/* Hands plane of[0] on to rank[0] and gets plane of[1] from rank[1], to `place`, as far as the grid has them. */
 static int model_hand_on(model_planes *p, const density_axis *z, int points, const int of[2],
                          const int rank[2], float *place, MPI_Comm comm, error *e) {
   int at[2], who[2];

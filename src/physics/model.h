@@ -35,9 +35,10 @@ typedef struct model {
 /* Does this configuration have one? */
 bool model_needed(const config *c);
 
-/* Reads and computes all that does not depend on dt. Exit 2 where a dataset cannot be read or has a wrong value. given: gets
- * own planes of the velocity as it is given and of the density, settled, or NULL where that is a number; the caller's, also
- * after a failure. NULL: nobody wants them. Collective over files->compute, agreed. model_close it, also after a failure. */
+/* Reads and computes all that does not depend on dt. Exit 2 where a dataset cannot be read or has a wrong value. given:
+ * gets own planes of the velocity as it is given and of the density, settled, or NULL where that is a number; the
+ * caller's, also after a failure. NULL: nobody wants them. Collective over files->compute, agreed. model_close it, also
+ * after a failure. */
 int model_open(model *m, const config *c, const files *files, const field_io *io, float **given, error *e);
 /* Fits the relaxations at this dt: of rank 0. Exit 1 where the band is beyond what steps of dt carry or a loss is too strong.
  * Collective over files->compute, agreed. */

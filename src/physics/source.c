@@ -14,10 +14,9 @@ enum { SOURCE_RING = 32 /* steps */, SOURCE_BLOCK = 8 /* that are computed and c
 
 /* --- the points ------------------------------------------------------------------------------------------------- */
 
-/* What a [source.N] shares with others: the first one of the same signal, of the same file (else of the same signal), and
- * the file's table, or -1. */
+/* What a [source.N] shares with others: the first one of the same signal, and the file, or -1. */
 typedef struct source_kin {
-  int signal, file, table;
+  int signal, file;
 } source_kin;
 
 /* What goes to the device. Its arrays are owned (sources_spread_free). */
@@ -44,6 +43,10 @@ static int sources_keep_place(source_spread *w, const point_weights *place, int 
   return 0;
 }
 
+static bool sources_imposed(const sources *s, const config *c, int source) {
+  return s->set.count && source >= c->source_count && c->sources_mode == SOURCES_IMPOSE;
+}
+
 /* Keeps a source wherever the slab holds planes in which it acts. Planes beyond a periodic face are those of the other end of
  * the grid. */
 static int sources_spread_one(const sources *s, const config *c, int source, error *e) {
@@ -51,7 +54,7 @@ static int sources_spread_one(const sources *s, const config *c, int source, err
   place p[3];
   point_weights at;
   place_in_grid(c, s->positions[source], p); /* it is: that has been checked */
-  if (s->set.count && source >= c->source_count && c->sources_mode == SOURCES_IMPOSE) place_round(p);
+  if (sources_imposed(s, c, source)) place_round(p);
   const int first = p[2].index - b->z0, turns = config_axis_of(c, 2).periodic;
   for (int turn = -turns; turn <= turns; turn++) {
     const int from = first + turn * b->nz_global;
@@ -158,7 +161,7 @@ static int sources_check_imposed(const sources *s, const config *c, error *e) {
 }
 
 /* From places to tiles and their shares, which are in the order of the sources. */
-static int sources_make_tiles(sources *s, const config *c, error *e) {
+static int sources_make_tiles(sources *s, error *e) {
   source_spread *w = s->planned;
   const slab *b = s->slab;
   source_tiling t = {.ny = (b->ny + TILE_Y - 1) / TILE_Y, .nx = (b->nx + TILE_X - 1) / TILE_X, .b = b};
@@ -172,7 +175,7 @@ static int sources_make_tiles(sources *s, const config *c, error *e) {
   s->share_count = t.begin[all];
   if (!ALLOC(e, w->shares, s->share_count, "the sources")) {
     sources_visit_tiles(&t, w, w->shares);
-    if (!sources_list_tiles(s, w, &t, e)) sources_check_imposed(s, c, e);
+    sources_list_tiles(s, w, &t, e);
   }
   free(t.begin);
   return e->id;
@@ -197,49 +200,31 @@ static bool sources_same_file(const source_config *p, const source_config *q) {
          strcmp(p->wavelet_file, q->wavelet_file) == 0;
 }
 
-/* Finds what sources share, and reads each file once. Collective. */
-static int sources_read_tables(sources *s, const config *c, const files *files, error *e) {
+/* Finds what sources share, reads each file once and studies all signals. Collective. */
+static int sources_read_named(sources *s, const problem *on, wavelet_steps steps, error *e) {
+  const config *c = on->config;
   const size_t count = (size_t)c->source_count;
   const source_config **sorted;
   ALLOC(e, sorted, count, "the sources");
   ALLOC(e, s->planned->kin, count, "the sources");
-  ALLOC(e, s->tables, count, "the sources");
+  ALLOC(e, s->files, count, "the sources");
+  ALLOC(e, s->uses, count + 1, "the sources");
   for (size_t i = 0; i < count && sorted; i++) sorted[i] = &c->sources[i];
   if (sorted) qsort(sorted, count, sizeof *sorted, sources_by_wavelet);
-  error_agree(e, files->compute);
-  source_kin now = {.table = -1};
+  error_agree(e, on->files->compute);
+  source_kin now = {.file = -1};
   for (size_t i = 0; i < count && !e->id; i++) {
     const int source = (int)(sorted[i] - c->sources);
-    const bool other = i == 0 || sources_by_wavelet(&sorted[i], &sorted[i - 1]);
-    if (other) now.signal = source;
-    if (other && (i == 0 || !sources_same_file(sorted[i], sorted[i - 1]))) {
-      const bool file = sorted[i]->wavelet == WAVELET_FILE;
-      now.file = source, now.table = file ? s->table_count : -1;
-      if (file) wavelet_read(files, sorted[i], &s->tables[s->table_count++], e);
-    }
-    s->planned->kin[source] = now;
+    const wavelet formula = wavelet_of(sorted[i]);
+    const bool file = formula.kind == WAVELET_FILE;
+    if (i == 0 || sources_by_wavelet(&sorted[i], &sorted[i - 1])) now.signal = source;
+    if (file && (i == 0 || !sources_same_file(sorted[i], sorted[i - 1])))
+      source_set_read(&s->files[now.file = s->file_count++], on, steps, sorted[i], e);
+    s->uses[source] = file ? s->files[now.file].use : wavelet_study(&formula, steps);
+    s->planned->kin[source] = (source_kin){now.signal, file ? now.file : -1};
   }
   free(sorted);
   return e->id;
-}
-
-/* Of [source.N] `i`. */
-static wavelet sources_wavelet(const sources *s, const config *c, int i) {
-  const int table = s->planned->kin[i].table;
-  return wavelet_of(&c->sources[i], table < 0 ? NULL : &s->tables[table]);
-}
-
-/* Finds what the run makes of each source's wavelet: the same for all amplitudes of a file. */
-static int sources_study(sources *s, const config *c, error *e) {
-  const source_kin *kin = s->planned->kin;
-  TRY(ALLOC(e, s->uses, c->source_count + 1, "the sources"));
-  s->uses[c->source_count] = s->set.use;
-  for (int i = 0; i < c->source_count; i++) {
-    const wavelet w = sources_wavelet(s, c, i);
-    if (kin[i].file == i) TRY(wavelet_study(&w, (wavelet_steps){s->dt, s->steps}, &s->uses[i], e));
-  }
-  for (int i = 0; i < c->source_count; i++) s->uses[i] = s->uses[kin[i].file];
-  return 0;
 }
 
 double sources_strength(const config *c) {
@@ -249,62 +234,49 @@ double sources_strength(const config *c) {
   return factor;
 }
 
-/* Numbers signals in the order in which this rank's places first need them, so that neighbouring threads read neighbouring
- * values, equal sources the same. number: of each [source.N], then of the columns of the set; -1: none yet. columns: of
- * the set's signals, in the order of their numbers. Signals that no place needs get no number. */
-static int sources_number(sources *s, const config *c, int *number, int *columns) {
-  source_spread *w = s->planned;
+/* A source's signal: of [source.N] the number of the first that has it, then of the columns of the set; of those given,
+ * its own. */
+static int sources_key(const sources *s, const config *c, int source) {
+  if (!s->planned->kin) return source;
+  if (source < c->source_count) return s->planned->kin[source].signal;
+  return s->set.columns > 1 ? source : c->source_count;
+}
+
+static int sources_make_signal(sources *s, const config *c, int key, wavelet *w, error *e) {
+  const bool imposed = sources_imposed(s, c, key);
   const double strength = sources_strength(c);
-  int kept = 0;
-  for (int i = 0; i < w->count; i++) {
-    const int source = w->source_of[i], listed = source - c->source_count;
-    const int key = listed < 0 ? w->kin[source].signal : c->source_count + (s->set.columns > 1 ? listed : 0);
+  if (key >= c->source_count) {
+    *w = (wavelet){.kind = WAVELET_FILE, .amplitude = imposed ? 1 : strength, .imposed = imposed};
+    return source_set_take(&s->set, key - c->source_count, s->dt, imposed ? NAN : 0, w, e);
+  }
+  const int file = s->planned->kin[key].file;
+  *w = wavelet_of(&c->sources[key]);
+  w->amplitude *= strength;
+  return file < 0 ? 0 : source_set_take(&s->files[file], 0, s->dt, 0, w, e);
+}
+
+/* Numbers signals in the order in which this rank's places first need them, so that neighbouring threads read
+ * neighbouring values, equal sources the same. Those that no place needs get no number. */
+static int sources_number(sources *s, const config *c, error *e) {
+  source_spread *w = s->planned;
+  const int keys = w->kin ? c->source_count + s->set.columns : s->count;
+  int *number;
+  ALLOC(e, number, keys, "the sources");
+  ALLOC(e, s->key_of, keys, "the sources");
+  ALLOC(e, s->signals, keys, "the sources");
+  ALLOC(e, w->signal_of, s->count, "the sources");
+  if (number) memset(number, -1, (size_t)keys * sizeof *number);
+  for (int i = 0; i < w->count && !e->id; i++) {
+    const int source = w->source_of[i], key = sources_key(s, c, source);
     if (number[key] < 0) {
-      if (listed < 0) {
-        s->signals[s->signal_count] = sources_wavelet(s, c, key);
-        s->signals[s->signal_count].amplitude *= strength;
-      } else {
-        columns[kept++] = key - c->source_count;
-        s->signals[s->signal_count].kind = WAVELET_SIGNAL;
-      }
+      if (w->kin) sources_make_signal(s, c, key, &s->signals[s->signal_count], e);
+      s->key_of[s->signal_count] = key;
       number[key] = s->signal_count++;
     }
-    w->signal_of[source] = listed >= 0 && c->sources_mode == SOURCES_IMPOSE ? ~number[key] : number[key];
-  }
-  return kept;
-}
-
-/* Finds what signals this rank needs, and keeps those of the set. */
-static int sources_number_signals(sources *s, const config *c, error *e) {
-  const int keys = c->source_count + s->set.columns;
-  const double strength = c->sources_mode == SOURCES_IMPOSE ? 1 : sources_strength(c);
-  int *number, *columns;
-  ALLOC(e, number, keys, "the sources");
-  ALLOC(e, columns, keys, "the sources");
-  ALLOC(e, s->signals, keys, "the sources");
-  ALLOC(e, s->planned->signal_of, s->count, "the sources");
-  if (!e->id) {
-    memset(number, -1, (size_t)keys * sizeof *number);
-    const int kept = sources_number(s, c, number, columns);
-    if (s->set.count) source_set_keep(&s->set, c, (wavelet_steps){s->dt, s->steps}, columns, kept, e);
-    for (int i = 0, k = 0; i < s->signal_count; i++)
-      if (s->signals[i].kind == WAVELET_SIGNAL) s->signals[i] = source_set_wavelet(&s->set, c, k++, strength);
+    w->signal_of[source] = sources_imposed(s, c, source) ? ~number[key] : number[key];
   }
   free(number);
-  free(columns);
   return e->id;
-}
-
-/* Frees the tables that no signal of this rank is made of. */
-static int sources_drop_tables(sources *s, error *e) {
-  bool *used;
-  TRY(ALLOC(e, used, s->table_count, "the sources"));
-  for (int i = 0; i < s->signal_count; i++)
-    if (s->signals[i].table) used[s->signals[i].table - s->tables] = true;
-  for (int t = 0; t < s->table_count; t++)
-    if (!used[t]) table_free(&s->tables[t]);
-  free(used);
-  return 0;
 }
 
 /* --- opening and closing ---------------------------------------------------------------------------------------- */
@@ -322,8 +294,8 @@ static void sources_spread_free(source_spread *w) {
 
 /* Frees all but the memory of the device. */
 static void sources_forget(sources *s) {
-  for (int i = 0; i < s->table_count; i++) table_free(&s->tables[i]);
-  free(s->tables);
+  for (int i = 0; i < s->file_count; i++) source_set_free(&s->files[i]);
+  free(s->files);
   sources_spread_free(s->planned);
   source_set_free(&s->set);
   free(s->positions);
@@ -334,7 +306,7 @@ static void sources_forget(sources *s) {
   free(s->injected_end);
   free(s->signals);
   free(s->plane_begin);
-  free(s->source_of);
+  free(s->key_of);
   free(s->parts);
   *s = (sources){.dev = s->dev, .kept = s->kept};
 }
@@ -351,6 +323,14 @@ static int sources_place_all(sources *s, const problem *on, error *e) {
   return 0;
 }
 
+/* From positions and signals to places and tiles. Agreed. */
+static int sources_lay_out(sources *s, const problem *on, error *e) {
+  for (int i = 0; i < s->count && !e->id; i++) sources_spread_one(s, on->config, i, e);
+  if (!e->id && !sources_number(s, on->config, e) && !sources_make_tiles(s, e))
+    sources_check_imposed(s, on->config, e);
+  return error_agree(e, on->files->compute);
+}
+
 int sources_plan(sources *s, const problem *on, wavelet_steps steps, error *e) {
   const config *c = on->config;
   sources_forget(s);
@@ -360,28 +340,13 @@ int sources_plan(sources *s, const problem *on, wavelet_steps steps, error *e) {
   if (!config_has_sources(c)) return 0;
   TRY(sources_place_all(s, on, e));
   ALLOC(e, s->planned, 1, "the sources");
-  for (int i = 0; i < s->count && !e->id; i++) sources_spread_one(s, c, i, e);
   TRY(error_agree(e, on->files->compute));
-  TRY(sources_read_tables(s, c, on->files, e));
-  TRY(source_set_read(&s->set, on, steps, e));
-  if (!sources_study(s, c, e) && !sources_number_signals(s, c, e) && !sources_make_tiles(s, c, e))
-    sources_drop_tables(s, e);
-  return error_agree(e, on->files->compute);
-}
-
-/* Numbers them as sources_number does: a signal a source. */
-static int sources_number_given(sources *s, error *e) {
-  source_spread *w = s->planned;
-  ALLOC(e, w->signal_of, s->count, "the sources");
-  ALLOC(e, s->source_of, s->count, "the sources");
-  if (e->id) return e->id;
-  memset(w->signal_of, -1, (size_t)s->count * sizeof *w->signal_of);
-  for (int i = 0; i < w->count; i++) {
-    const int source = w->source_of[i];
-    if (w->signal_of[source] >= 0) continue;
-    w->signal_of[source] = s->signal_count;
-    s->source_of[s->signal_count++] = source;
-  }
+  TRY(sources_read_named(s, on, steps, e));
+  if (s->set.count) TRY(source_set_read(&s->set, on, steps, NULL, e));
+  s->uses[c->source_count] = s->set.use;
+  TRY(sources_lay_out(s, on, e));
+  for (int i = 0; i < s->file_count; i++) source_set_close(&s->files[i]);
+  source_set_close(&s->set);
   return 0;
 }
 
@@ -392,70 +357,37 @@ int sources_plan_given(sources *s, const problem *on, int count, const double (*
   ALLOC(e, s->positions, count, "the sources");
   ALLOC(e, s->planned, 1, "the sources");
   if (!e->id) memcpy(s->positions, positions, (size_t)count * sizeof *positions);
-  for (int i = 0; i < count && !e->id; i++) sources_spread_one(s, on->config, i, e);
-  if (!e->id && !sources_number_given(s, e)) sources_make_tiles(s, on->config, e);
-  return error_agree(e, on->files->compute);
-}
-
-/* Numbers of what the parts before one have. */
-typedef struct source_offsets {
-  int places, shares, signals;
-} source_offsets;
-
-/* Adds the tiles of plane z and their shares. */
-static void sources_join_plane(sources *s, const sources *part, int row, int z, source_offsets from) {
-  source_spread *w = s->planned;
-  const source_spread *own = part->planned;
-  for (int i = part->plane_begin[z]; i < part->plane_begin[z + 1]; i++) {
-    source_tile *t = &w->tiles[s->tile_count++];
-    *t = own->tiles[i];
-    t->y = row, t->first += from.shares;
-    for (int k = 0; k < t->count; k++) {
-      source_share *share = &w->shares[t->first + k];
-      *share = own->shares[t->first - from.shares + k];
-      share->place += from.places;
-      share->signal += share->signal < 0 ? -from.signals : from.signals;
-    }
-  }
+  return sources_lay_out(s, on, e);
 }
 
 int sources_join(sources *s, sources **parts, int count, device *dev, const slab *slab, error *e) {
-  int tiles = 0;
+  int places = 0;
   sources_forget(s);
   s->dev = dev, s->slab = slab, s->parts = parts, s->part_count = count;
-  for (int i = 0; i < count; i++) {
-    const sources *p = parts[i];
-    s->place_count += p->place_count, s->share_count += p->share_count;
-    s->signal_count += p->signal_count, tiles += p->tile_count;
-  }
-  if (!s->place_count) return 0;
+  for (int i = 0; i < count; i++) places += parts[i]->place_count;
+  if (!places) return 0;
   TRY(ALLOC(e, s->planned, 1, "the sources"));
   source_spread *w = s->planned;
-  TRY(ALLOC(e, w->places, s->place_count, "the sources"));
-  TRY(ALLOC(e, w->tiles, tiles, "the sources"));
-  TRY(ALLOC(e, w->shares, s->share_count, "the sources"));
-  TRY(ALLOC(e, s->plane_begin, slab->nz + 1, "the sources"));
-  for (int z = 0; z < slab->nz; z++) {
-    source_offsets from = {0};
-    for (int i = 0; i < count; i++) {
-      const sources *p = parts[i];
-      if (p->place_count) sources_join_plane(s, p, i, z, from);
-      from.places += p->place_count, from.shares += p->share_count, from.signals += p->signal_count;
-    }
-    s->plane_begin[z + 1] = s->tile_count;
-  }
-  for (int i = 0, n = 0; i < count; n += parts[i++]->place_count)
+  TRY(ALLOC(e, w->signal_of, places, "the sources")); /* of each place */
+  for (int i = 0; i < count; s->signal_count += parts[i++]->signal_count) {
+    const source_spread *from = parts[i]->planned;
     for (int k = 0; k < parts[i]->place_count; k++) {
-      w->places[n + k] = parts[i]->planned->places[k];
-      w->places[n + k].y = i;
+      const int signal = from->signal_of[from->source_of[k]];
+      point_weights at = from->places[k];
+      at.y = i;
+      w->signal_of[w->count] = signal + (signal < 0 ? -s->signal_count : s->signal_count);
+      TRY(sources_keep_place(w, &at, w->count, e));
     }
-  return 0;
+  }
+  return sources_make_tiles(s, e);
 }
 
 int sources_check(const sources *s, const config *c, error *e) {
-  for (int i = 0; s->uses && i < c->source_count && s->steps > 0; i++)
+  for (int i = 0; s->uses && i < c->source_count + (s->set.count > 0) && s->steps > 0; i++)
     if (s->uses[i].begin >= s->uses[i].end)
-      return FAIL(e, WAVELET_UNUSED, c->sources[i].wavelet_file, s->dt * (double)(s->steps - 1));
+      return FAIL(e, WAVELET_UNUSED,
+                  i < c->source_count ? c->sources[i].wavelet_file : c->sources_signals_file,
+                  s->dt * (double)(s->steps - 1));
   return 0;
 }
 
@@ -547,8 +479,8 @@ int sources_transform(sources *s, int threads, error *e) {
     thread_share(smaller(threads, (s->signal_count + FOURIER_SERIES - 1) / FOURIER_SERIES),
                  sources_transform_main, &t);
   }
-  free(s->set.values);
-  s->set.values = NULL;
+  for (int i = 0; i < s->file_count; i++) source_set_free_values(&s->files[i]);
+  source_set_free_values(&s->set);
   return atomic_load(&t.failed) ? FAIL(e, OUT_OF_MEMORY, count * 600, "a transform in time") : 0;
 }
 

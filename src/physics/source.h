@@ -13,8 +13,8 @@ typedef struct sources_memory {
   device_event *brought; /* the signals computed last are on the device */
 } sources_memory;
 
-/* Signals that a caller gives, in the order of sources.source_of: sample i, of step last - i every, is in row i. Those of other
- * steps are 0. */
+/* Signals that a caller gives, in the order of sources.key_of: sample i, of step last - i every, is in row i. Those of
+ * other steps are 0. */
 typedef struct sources_given {
   const float *values; /* rows x signals, not owned; NULL: the signals are the configuration's */
   int64_t last, every;
@@ -29,7 +29,8 @@ typedef struct sources {
   int64_t steps;          /* of the run */
   int count;              /* of sources: of [source.N], then of the set */
   double (*positions)[3]; /* count: x y z, m; owned */
-  source_set set;
+  source_set set, *files; /* of [sources]; of the files of wavelets, owned */
+  int file_count;
   int tile_count, share_count, place_count, signal_count;
   sources_memory kept;  /* owned; these three, `ring` and `signal` are in it: */
   source_tile *tiles;   /* sorted by z, y, x; NULL without places, as are the next two */
@@ -38,8 +39,6 @@ typedef struct sources {
   /* nz + 1: index of the first tile of each plane; owned. */
   int *plane_begin;
   wavelet *signals; /* of the sources that act on points here, owned; equal sources share one */
-  table *tables;    /* of the wavelet files, owned */
-  int table_count;
   float *
       *injected; /* of each signal, where dispersion is removed: what is added at each step in its place; */
   int64_t *injected_end; /* 0 from this step on; owned, as is injected; NULL: the signals themselves */
@@ -47,7 +46,7 @@ typedef struct sources {
   wavelet_use *uses;     /* of each [source.N], then of the set, if there is one; owned */
   enum interpolation_kind interpolation;
   int *
-      source_of; /* of sources that are given (sources_plan_given): the index of each signal's source; owned */
+      key_of; /* of each signal, owned; of sources that are given (sources_plan_given): the index of its source */
   sources_given given;
   struct sources **parts; /* these are all of theirs (sources_join); the list is owned, they are not */
   int part_count;

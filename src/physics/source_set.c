@@ -53,11 +53,10 @@ typedef struct column_study {
 } column_study;
 
 static int source_set_study_one(const column_study *k, int column, wavelet_use *use, error *e) {
-  table one;
-  TRY(wavelet_take_column(&k->s->signals, &k->s->times, column, &one, e));
-  const wavelet w = {.kind = WAVELET_FILE, .amplitude = 1, .table = &one};
-  wavelet_study(&w, k->steps, use, e);
-  table_free(&one);
+  table curve;
+  TRY(wavelet_take_column(&k->s->signals, &k->s->times, column, &curve, e));
+  wavelet_study_curve(&curve, k->steps, use, e);
+  table_free(&curve);
   return e->id;
 }
 
@@ -95,14 +94,14 @@ static int source_set_study(source_set *s, const files *files, wavelet_steps ste
       if (peaks[i] > peaks[strongest]) strongest = i;
     k.peaks = peaks, k.least = NEGLIGIBLE * peaks[strongest];
     pthread_mutex_init(&k.lock, NULL);
-    if (!source_set_study_one(&k, strongest, &s->use, e)) {
+    if (!source_set_study_one(&k, strongest, &s->use, e) && t->columns > 1) {
       thread_share(smaller(files->way->compressors, t->columns), source_set_study_main, &k);
       *e = k.failed;
     }
     pthread_mutex_destroy(&k.lock);
   }
   free(peaks);
-  TRY(error_agree(e, files->compute));
+  if (error_agree(e, files->compute) || t->columns == 1) return e->id;
   if (k.apart > 1)
     MPI_AWAIT(
         e, MPI_Iallreduce(MPI_IN_PLACE, &k.found, 1, MPI_DOUBLE_INT, MPI_MAXLOC, files->compute, &request));
@@ -131,50 +130,52 @@ static int64_t source_set_most(const config *c, wavelet_steps steps) {
   return whole ? wavelet_reach(wavelet_end(steps.count)) : steps.count + 1;
 }
 
-int source_set_read(source_set *s, const problem *on, wavelet_steps steps, error *e) {
-  const char *dataset = on->config->sources_signals_file;
+int source_set_read(source_set *s, const problem *on, wavelet_steps steps, const source_config *own,
+                    error *e) {
+  const char *dataset = own ? own->wavelet_file : on->config->sources_signals_file;
   const int64_t most = source_set_most(on->config, steps);
-  const signals_shape shape = {s->count, steps.count, most};
-  if (s->count == 0) return 0;
-  TRY(wavelet_read_signals(on->files, dataset, shape, &s->signals, &s->times, e));
+  if (own)
+    wavelet_read(on->files, dataset, &s->signals, &s->times, e);
+  else
+    wavelet_read_signals(on->files, dataset, (signals_shape){s->count, steps.count, most}, &s->signals,
+                         &s->times, e);
+  if (e->id) return e->id;
   s->columns = s->signals.columns;
   s->timed = s->times.rows > 0;
-  s->rows = s->timed ? wavelet_length_of_times(&s->times, steps.dt, most) : s->signals.rows;
-  source_set_digest_rows(s, e);
+  s->rows = s->timed ? wavelet_length_of_times(&s->times, steps.dt, most) : smaller64(s->signals.rows, most);
+  if (!ALLOC(e, s->values, s->columns, "the sources") && !own) source_set_digest_rows(s, e);
   TRY(error_agree(e, on->files->compute));
-  TRY(source_set_study(s, on->files, steps, e));
-  if (!e->id && s->use.begin >= s->use.end && steps.count > 0)
-    FAIL(e, WAVELET_UNUSED, dataset, steps.dt * (double)(steps.count - 1));
-  return error_agree(e, on->files->compute);
+  return source_set_study(s, on->files, steps, e);
 }
 
-int source_set_keep(source_set *s, const config *c, wavelet_steps steps, const int *columns, int count,
-                    error *e) {
-  const double outside = c->sources_mode == SOURCES_IMPOSE ? NAN : 0;
-  s->kept = count;
-  TRY(ALLOC(e, s->values, s->rows * count, "the sources"));
-  for (int i = 0; i < count; i++) {
-    const signal_rows to = {s->values + i, s->rows, count, steps.dt};
-    TRY(wavelet_sample_column(&s->signals, &s->times, columns[i], outside, &to, e));
+int source_set_take(source_set *s, int column, double dt, double outside, wavelet *w, error *e) {
+  double *v = s->values[column];
+  table curve;
+  if (!v) {
+    TRY(ALLOC(e, v, s->rows, "the sources"));
+    s->values[column] = v;
+    TRY(wavelet_take_column(&s->signals, &s->times, column, &curve, e));
+    for (int64_t i = 0; i < s->rows; i++) v[i] = wavelet_curve(&curve, dt, i, outside);
+    table_free(&curve);
   }
-  table_free(&s->signals);
-  table_free(&s->times);
+  w->values = v, w->rows = s->rows;
   return 0;
 }
 
-wavelet source_set_wavelet(const source_set *s, const config *c, int i, double amplitude) {
-  return (wavelet){.kind = WAVELET_SIGNAL,
-                   .amplitude = amplitude,
-                   .values = s->values + i,
-                   .rows = s->rows,
-                   .stride = s->kept,
-                   .imposed = c->sources_mode == SOURCES_IMPOSE};
+void source_set_close(source_set *s) {
+  table_free(&s->signals);
+  table_free(&s->times);
+}
+
+void source_set_free_values(source_set *s) {
+  for (int i = 0; s->values && i < s->columns; i++) free(s->values[i]);
+  free(s->values);
+  s->values = NULL;
 }
 
 void source_set_free(source_set *s) {
-  table_free(&s->signals);
-  table_free(&s->times);
-  free(s->values);
+  source_set_close(s);
+  source_set_free_values(s);
   free(s->row_digests);
   *s = (source_set){0};
 }

@@ -1,4 +1,4 @@
-/* The sources that [sources] positions and signals name: points and their signals, from datasets. */
+/* Signals of a dataset: of [sources], whose points are in another one, or of a [source.N] wavelet. */
 #ifndef STENCIL_SOURCE_SET_H
 #define STENCIL_SOURCE_SET_H
 
@@ -7,12 +7,12 @@
 
 /* Zero-initialised it is none. */
 typedef struct source_set {
-  int count, columns;   /* points; signals: as many, or one for all */
-  bool timed;           /* signals have times of their own */
-  table signals, times; /* as read; owned until source_set_keep */
-  double *values;       /* of the signals that this rank needs: rows x kept; owned */
+  int count;            /* points of [sources]; 0: of a [source.N] */
+  int columns;          /* signals: one for each point, or one for all */
+  bool timed;           /* they have times of their own */
+  table signals, times; /* as read; owned until source_set_close */
+  double **values;      /* of each column that this rank needs, at `rows` steps from 0 on; else NULL; owned */
   int64_t rows;         /* steps that have values: of the signals' own length those that count */
-  int kept;
   uint64_t positions_digest, timed_digest; /* the latter of signals with their times */
   uint64_t *row_digests;                   /* else: of each row of all signals; `rows` of them, owned */
   wavelet_use
@@ -20,16 +20,18 @@ typedef struct source_set {
   int highest_column; /* the signal that has it */
 } source_set;
 
-/* Appends the points to *positions, which holds `before` others. Exit 2 where one is outside the grid, naming its row.
- * Collective over files->compute, same error everywhere, as is the next one. source_set_free it, also after a failure. */
+/* Appends the points of [sources] to *positions, which holds `before` others. Exit 2 where one is outside the grid,
+ * naming its row. Collective over files->compute, same error everywhere, as is the next one. source_set_free it, also
+ * after a failure. */
 int source_set_place(source_set *s, const problem *on, double (**positions)[3], int before, error *e);
-/* Reads and studies the signals for the steps of the run. Does nothing where there are no points. */
-int source_set_read(source_set *s, const problem *on, wavelet_steps steps, error *e);
-/* Keeps `count` signals, of these columns, and frees the others. */
-int source_set_keep(source_set *s, const config *c, wavelet_steps steps, const int *columns, int count,
+/* Reads and studies the signals for the steps of the run. own: of a file; NULL: [sources]. */
+int source_set_read(source_set *s, const problem *on, wavelet_steps steps, const source_config *own,
                     error *e);
-/* Signal number i of those kept. */
-wavelet source_set_wavelet(const source_set *s, const config *c, int i, double amplitude);
+/* Gives *w the values of a column; `outside` the rows or times of the dataset. */
+int source_set_take(source_set *s, int column, double dt, double outside, wavelet *w, error *e);
+/* Frees what was read; the values remain. And these. */
+void source_set_close(source_set *s);
+void source_set_free_values(source_set *s);
 void source_set_free(source_set *s);
 
 /* A digest of the first `rows` of the signals; of signals with times, of all. */

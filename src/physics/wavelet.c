@@ -138,13 +138,24 @@ static int wavelet_fit(table *t, error *e) {
   return e->id;
 }
 
-int wavelet_read(const files *files, const source_config *s, table *t, error *e) {
-  TRY(files_do(files, &(request){FILES_READ_TABLE, .path = s->wavelet_file, .form = FORM, .own.table = t},
-               e));
-  if (!wavelet_check_size(s->wavelet_file, t, e) && t->columns == 2 &&
-      !wavelet_check_times(s->wavelet_file, t, e))
-    wavelet_fit(t, e);
-  if (error_agree(e, files->compute)) table_free(t);
+/* Takes the times out of the first column. */
+static int wavelet_split(table *signals, table *times, error *e) {
+  double *v = signals->values;
+  if (signals->columns == 1) return 0;
+  TRY(ALLOC(e, times->values, signals->rows, "a wavelet"));
+  times->rows = signals->rows, times->columns = signals->columns = 1;
+  for (int64_t i = 0; i < signals->rows; i++) times->values[i] = v[2 * i], v[i] = v[2 * i + 1];
+  return 0;
+}
+
+int wavelet_read(const files *files, const char *dataset, table *signals, table *times, error *e) {
+  const request all = {FILES_READ_TABLE, .path = dataset, .form = FORM, .own.table = signals};
+  *times = *signals = (table){0};
+  TRY(files_do(files, &all, e));
+  if (!wavelet_check_size(dataset, signals, e) &&
+      (signals->columns == 1 || !wavelet_check_times(dataset, signals, e)))
+    wavelet_split(signals, times, e);
+  if (error_agree(e, files->compute)) table_free(signals), table_free(times);
   return e->id;
 }
 
@@ -177,15 +188,15 @@ int wavelet_read_signals(const files *files, const char *dataset, signals_shape 
   return e->id; /* from the same numbers on every rank */
 }
 
-int wavelet_take_column(const table *signals, const table *times, int column, table *one, error *e) {
+int wavelet_take_column(const table *signals, const table *times, int column, table *curve, error *e) {
   const int columns = times->rows ? 2 : 1;
-  *one = (table){.rows = signals->rows, .columns = columns};
-  TRY(ALLOC(e, one->values, one->rows * columns, "a wavelet"));
-  for (int64_t i = 0; i < one->rows; i++) {
-    if (times->rows) one->values[2 * i] = times->values[i];
-    one->values[columns * (i + 1) - 1] = signals->values[i * signals->columns + column];
+  *curve = (table){.rows = signals->rows, .columns = columns};
+  TRY(ALLOC(e, curve->values, curve->rows * columns, "a wavelet"));
+  for (int64_t i = 0; i < curve->rows; i++) {
+    if (times->rows) curve->values[2 * i] = times->values[i];
+    curve->values[columns * (i + 1) - 1] = signals->values[i * signals->columns + column];
   }
-  if (times->rows && wavelet_fit(one, e)) table_free(one);
+  if (times->rows && wavelet_fit(curve, e)) table_free(curve);
   return e->id;
 }
 
@@ -222,27 +233,15 @@ static double wavelet_interpolate(const table *t, double time, double slack) {
   return fmin(fmax(sum, least - (most - least) / 2), most + (most - least) / 2);
 }
 
-int wavelet_sample_column(const table *signals, const table *times, int column, double outside,
-                          const signal_rows *to, error *e) {
-  table one;
-  TRY(wavelet_take_column(signals, times, column, &one, e));
-  const bool spline = one.columns == WAVELET_SPLINE;
-  const double slack = spline ? wavelet_slack(&one, to->dt) : 0;
-  for (int64_t i = 0; i < to->rows; i++) {
-    const double time = (double)i * to->dt;
-    const bool inside =
-        spline ? time >= one.values[0] - slack && time <= one.values[WAVELET_SPLINE * (one.rows - 1)] + slack
-               : i < one.rows;
-    to->values[i * to->stride] = !inside  ? outside
-                                 : spline ? wavelet_interpolate(&one, time, slack)
-                                          : one.values[i];
-  }
-  table_free(&one);
-  return 0;
+double wavelet_curve(const table *curve, double dt, int64_t step, double outside) {
+  if (curve->columns == WAVELET_STEPS) return step < curve->rows ? curve->values[step] : outside;
+  const double *v = curve->values, time = (double)step * dt, slack = wavelet_slack(curve, dt);
+  const bool inside = time >= v[0] - slack && time <= v[WAVELET_SPLINE * (curve->rows - 1)] + slack;
+  return inside ? wavelet_interpolate(curve, time, slack) : outside;
 }
 
-wavelet wavelet_of(const source_config *s, const table *t) {
-  return (wavelet){.kind = s->wavelet, .f0 = s->f0, .t0 = s->t0, .amplitude = s->amplitude, .table = t};
+wavelet wavelet_of(const source_config *s) {
+  return (wavelet){.kind = s->wavelet, .f0 = s->f0, .t0 = s->t0, .amplitude = s->amplitude};
 }
 
 /* s(step dt) / amplitude. */
@@ -250,10 +249,7 @@ static double wavelet_shape(const wavelet *w, double dt, int64_t step) {
   const double time = (double)step * dt, phase = PI * w->f0 * (time - w->t0), a = phase * phase;
   if (w->kind == WAVELET_RICKER) return isfinite(a) ? (1 - 2 * a) * exp(-a) : 0;
   if (w->kind == WAVELET_GAUSSIAN) return exp(-a);
-  if (w->kind == WAVELET_SIGNAL) return step < w->rows ? w->values[step * w->stride] : 0;
-  if (w->table->columns == WAVELET_SPLINE)
-    return wavelet_interpolate(w->table, time, wavelet_slack(w->table, dt));
-  return step < w->table->rows ? w->table->values[step] : 0;
+  return step < w->rows ? w->values[step] : 0;
 }
 
 double wavelet_exact(const wavelet *w, double dt, int64_t step) {
@@ -261,7 +257,7 @@ double wavelet_exact(const wavelet *w, double dt, int64_t step) {
 }
 
 float wavelet_value(const wavelet *w, double dt, int64_t step) {
-  if (w->imposed) return step + 1 < w->rows ? (float)w->values[(step + 1) * w->stride] : NAN;
+  if (w->imposed) return step + 1 < w->rows ? (float)w->values[step + 1] : NAN;
   if (step < 0) return 0;
   return (float)wavelet_exact(w, dt, step);
 }
@@ -310,8 +306,7 @@ static wavelet_sampling wavelet_sample(const table *t, double dt, const wavelet_
 }
 
 /* A jump at its ends, of which start and stop tell, does not count in its spectrum: they are moved to 0. */
-static int wavelet_study_table(const wavelet *w, double dt, wavelet_use *use, error *e) {
-  const table *t = w->table;
+static int wavelet_find_spectrum(const table *t, double dt, wavelet_use *use, error *e) {
   const wavelet_sampling at = wavelet_sample(t, dt, use);
   double most = 0;
   fourier f;
@@ -330,8 +325,8 @@ static int wavelet_study_table(const wavelet *w, double dt, wavelet_use *use, er
   if (most > 0) {
     const double first = f.series[0].re[0],
                  rise = (f.series[at.count - 1].re[0] - first) / fmax(1, (double)at.count - 1);
-    use->start = fmin(1, fabs(wavelet_shape(w, dt, use->begin)) / most);
-    use->stop = fmin(1, fabs(wavelet_shape(w, dt, use->end - 1)) / most);
+    use->start = fmin(1, fabs(wavelet_curve(t, dt, use->begin, 0)) / most);
+    use->stop = fmin(1, fabs(wavelet_curve(t, dt, use->end - 1, 0)) / most);
     for (size_t i = 0; i < at.count; i++)
       f.series[i].re[0] = (f.series[i].re[0] - first - (double)i * rise) / most;
     wavelet_find_frequencies(&f, at.apart, use);
@@ -344,17 +339,16 @@ static int64_t wavelet_step(double step, int64_t steps) {
   return !(step > 0) ? 0 : step < (double)steps ? (int64_t)step : steps;
 }
 
-int wavelet_study(const wavelet *w, wavelet_steps steps, wavelet_use *use, error *e) {
-  const table *t = w->table;
-  *use = (wavelet_use){.end = steps.count};
-  if (w->kind != WAVELET_FILE) {
-    /* exp(-(f / f0)^2) is that small at 1.85 f0, the Ricker wavelet's (f / f0)^2 exp(1 - (f / f0)^2) at 2.5 f0 */
-    use->start = fabs(wavelet_shape(w, steps.dt, 0));
-    use->dominant = w->f0;
-    use->highest = (w->kind == WAVELET_RICKER ? 2.5 : 1.85) * w->f0;
-    return 0;
-  }
-  use->columns = t->columns;
+wavelet_use wavelet_study(const wavelet *w, wavelet_steps steps) {
+  /* exp(-(f / f0)^2) is that small at 1.85 f0, the Ricker wavelet's (f / f0)^2 exp(1 - (f / f0)^2) at 2.5 f0 */
+  return (wavelet_use){.end = steps.count,
+                       .start = fabs(wavelet_shape(w, steps.dt, 0)),
+                       .dominant = w->f0,
+                       .highest = (w->kind == WAVELET_RICKER ? 2.5 : 1.85) * w->f0};
+}
+
+int wavelet_study_curve(const table *t, wavelet_steps steps, wavelet_use *use, error *e) {
+  *use = (wavelet_use){.columns = t->columns, .end = steps.count};
   if (t->columns == WAVELET_SPLINE) {
     const double slack = wavelet_slack(t, steps.dt), last = t->values[WAVELET_SPLINE * (t->rows - 1)];
     use->begin = wavelet_step(ceil((t->values[0] - slack) / steps.dt), steps.count);
@@ -362,7 +356,7 @@ int wavelet_study(const wavelet *w, wavelet_steps steps, wavelet_use *use, error
   } else if (t->rows < steps.count) {
     use->end = t->rows;
   }
-  return use->begin < use->end ? wavelet_study_table(w, steps.dt, use, e) : 0;
+  return use->begin < use->end ? wavelet_find_spectrum(t, steps.dt, use, e) : 0;
 }
 
 /* To the last step that is not after `end`, s. */
@@ -378,8 +372,6 @@ int64_t wavelet_length_of_times(const table *times, double dt, int64_t most) {
 
 int64_t wavelet_length(const wavelet *w, double dt, int64_t most) {
   const double WIDE = 2.3; /* exp(-(pi WIDE)^2) is 1e-23 */
-  if (w->kind == WAVELET_SIGNAL) return smaller64(w->rows, most);
-  if (w->kind != WAVELET_FILE) return wavelet_length_to(w->t0 + WIDE / w->f0, dt, most);
-  if (w->table->columns == WAVELET_SPLINE) return wavelet_length_of_times(w->table, dt, most);
-  return smaller64(w->table->rows, most);
+  if (w->kind == WAVELET_FILE) return smaller64(w->rows, most);
+  return wavelet_length_to(w->t0 + WIDE / w->f0, dt, most);
 }

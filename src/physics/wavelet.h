@@ -9,25 +9,25 @@ typedef struct wavelet {
   enum wavelet_kind kind;
   double f0, t0; /* Hz, s */
   double amplitude;
-  const table *table; /* WAVELET_FILE: the contents of its file; not owned */
-  /* WAVELET_SIGNAL: its value at step i is values[i stride], for `rows` steps; not owned. */
+  /* WAVELET_FILE: its value at step i is values[i], for `rows` steps; not owned. */
   const double *values;
-  int64_t rows, stride;
+  int64_t rows;
   bool imposed; /* likewise: the field's value at the end of a step; NaN: the field is free */
 } wavelet;
 
-/* A file has shape (n,): sample i is s(i dt), and s is 0 after the last one; or (n, 2): ascending times in s and
- * values, through which s is a spline of degree 5, and 0 outside. */
+/* Signals of a dataset are columns, sample i of which is s(i dt), and s is 0 after the last one; or, with ascending
+ * times in s, values through which s is a spline of degree 5, and 0 outside. A curve is one of them: */
 
-/* Columns of a table that has been read: of values for each step; of time, value and coefficient. */
+/* Columns of its table: of values for each step; of time, value and coefficient. */
 enum { WAVELET_STEPS = 1, WAVELET_SPLINE = 3 };
 
-/* Reads and checks the table of `s`, a source of WAVELET_FILE, and fits its spline; table_free it. Exit 2 where that
- * fails: then there is nothing to free. Collective over files->compute, same error everywhere. */
-int wavelet_read(const files *files, const source_config *s, table *t, error *e);
+/* Reads and checks the dataset of a [source.N] wavelet: shape (n,), or (n, 2) with times; of these *times has no rows
+ * where there are none. Exit 2 where that fails: then there is nothing to free. Collective over files->compute, same
+ * error everywhere. */
+int wavelet_read(const files *files, const char *dataset, table *signals, table *times, error *e);
 
-/* Reads [sources] signals of shape (n, columns) or (n, 1), and the times beside them, of which there may be none (rows 0).
- * Without times there are at least `least` rows, and at most `most` are read. As wavelet_read, for two tables. */
+/* The same of [sources] signals of shape (n, columns) or (n, 1), with the times beside them. Without times there are at
+ * least `least` rows, and at most `most` are read. */
 typedef struct signals_shape {
   int columns;
   int64_t least, most;
@@ -36,27 +36,19 @@ typedef struct signals_shape {
 int wavelet_read_signals(const files *files, const char *dataset, signals_shape shape, table *signals,
                          table *times, error *e);
 
-/* A column of them as a table of a wavelet: a value for each step, or a spline. table_free it. */
-int wavelet_take_column(const table *signals, const table *times, int column, table *one, error *e);
+/* A column of them as a curve; table_free it. */
+int wavelet_take_column(const table *signals, const table *times, int column, table *curve, error *e);
 
-/* Where samples of a column go: that at step i to values[i stride], for `rows` steps. */
-typedef struct signal_rows {
-  double *values;
-  int64_t rows, stride;
-  double dt; /* s */
-} signal_rows;
+/* A curve's value at a step; `outside` its times or rows. */
+double wavelet_curve(const table *curve, double dt, int64_t step, double outside);
 
-/* Samples a column; `outside` the times or rows. */
-int wavelet_sample_column(const table *signals, const table *times, int column, double outside,
-                          const signal_rows *to, error *e);
-
-/* The wavelet of `s`; `t`: its table, which must outlive the wavelet; NULL without a file. */
-wavelet wavelet_of(const source_config *s, const table *t);
+/* The wavelet of `s`; of a file: without its values. */
+wavelet wavelet_of(const source_config *s);
 
 /* s(step dt), rounded once; of an imposed one at the next step, and before step 0 all others are 0. With a = (pi f0 (t - t0))^2:
  *   ricker     amplitude (1 - 2a) exp(-a)
  *   gaussian   amplitude exp(-a)
- *   a file, a signal   amplitude times its values */
+ *   a file     amplitude times its values */
 float wavelet_value(const wavelet *w, double dt, int64_t step);
 /* The same, before it is rounded. */
 double wavelet_exact(const wavelet *w, double dt, int64_t step);
@@ -104,7 +96,9 @@ static inline int64_t wavelet_end(int64_t steps) {
   return end;
 }
 
-/* Fills *use. Exit 4 where memory is short. */
-int wavelet_study(const wavelet *w, wavelet_steps steps, wavelet_use *use, error *e);
+/* What it makes of a formula. */
+wavelet_use wavelet_study(const wavelet *w, wavelet_steps steps);
+/* Of a curve. Exit 4 where memory is short. */
+int wavelet_study_curve(const table *curve, wavelet_steps steps, wavelet_use *use, error *e);
 
 #endif

@@ -24,13 +24,12 @@ int __wrap_files_do(const files *f, const request *r, error *e) {
 
 static void check_wavelet(const double numbers[8]) {
   const files all = {.compute = MPI_COMM_SELF, .comm = MPI_COMM_SELF};
-  source_config s = {.wavelet = WAVELET_FILE, .wavelet_file = "file.h5:/w", .amplitude = 1};
-  table t;
+  table signals, times, t;
   error e = {0};
-  const int id = wavelet_read(&all, &s, &t, &e);
+  const int id = wavelet_read(&all, "file.h5:/w", &signals, &times, &e);
   demand_answer(id, &e, EXIT_CODE_FILE);
   if (id) return;
-  const wavelet w = wavelet_of(&s, &t);
+  demand(wavelet_take_column(&signals, &times, 0, &t, &e) == 0, "curve", e.text);
   const int columns = given->columns;
   double least = 0, greatest = 0;
   for (int64_t i = 0; i < given->rows; i++) {
@@ -39,17 +38,19 @@ static void check_wavelet(const double numbers[8]) {
   }
   const double swing = columns == 2 ? 0.6 * (greatest - least) : 0;
   for (int64_t step = 0; step < given->rows + 2; step++) {
-    const float value = wavelet_value(&w, fabs(numbers[0]), step);
+    const float value = (float)wavelet_curve(&t, fabs(numbers[0]), step, 0);
     demand(value >= nextafterf((float)(least - swing), -INFINITY) &&
                value <= nextafterf((float)(greatest + swing), INFINITY),
            "sample", "far outside of the wavelet's values");
   }
   wavelet_use use;
   const wavelet_steps steps = {fmax(1e-30, fabs(numbers[1])), (int64_t)fmin(1e3, fabs(numbers[2]))};
-  demand(wavelet_study(&w, steps, &use, &e) == 0, "study", e.text);
+  demand(wavelet_study_curve(&t, steps, &use, &e) == 0, "study", e.text);
   demand(use.highest >= 0 && use.start >= 0 && use.stop >= 0 && use.begin >= 0 && use.end <= steps.count,
          "study", "nonsense");
   table_free(&t);
+  table_free(&signals);
+  table_free(&times);
 }
 
 static void check_receivers(const double numbers[8]) {

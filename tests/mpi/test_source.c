@@ -95,9 +95,10 @@ static source_config file_source(const char *dataset, double amplitude) {
 
 /* --- wavelets --------------------------------------------------------------------------------------------------- */
 
+/* t: the curve of a source of a file. */
 static float value_of(const source_config *s, const table *t, double dt, int64_t step) {
-  const wavelet w = wavelet_of(s, t);
-  return wavelet_value(&w, dt, step);
+  const wavelet w = wavelet_of(s);
+  return t ? (float)(s->amplitude * wavelet_curve(t, dt, step, 0)) : wavelet_value(&w, dt, step);
 }
 
 static void formulas_are_right(void) {
@@ -115,20 +116,22 @@ static void formulas_are_right(void) {
   assert_true(value_of(&s, NULL, DT, 0) == 0 && value_of(&s, NULL, DT, INT64_MAX) == 0);
 }
 
+static table read_table(const char *dataset) {
+  table signals, times, curve;
+  const source_config s = file_source(dataset, 1);
+  OK(wavelet_read(&WORLD, s.wavelet_file, &signals, &times, &E));
+  OK(wavelet_take_column(&signals, &times, 0, &curve, &E));
+  table_free(&signals);
+  table_free(&times);
+  return curve;
+}
+
 static void values_of_steps_are_taken(void) {
-  table t;
   source_config s = file_source("flat", 2);
-  OK(wavelet_read(&WORLD, &s, &t, &E));
+  table t = read_table("flat");
   for (int i = 0; i < FLAT + 10; i++)
     assert_true(value_of(&s, &t, DT, i) == (i < FLAT ? (float)(2 * flat[i]) : 0));
   table_free(&t);
-}
-
-static table read_table(const char *dataset) {
-  table t;
-  const source_config s = file_source(dataset, 1);
-  OK(wavelet_read(&WORLD, &s, &t, &E));
-  return t;
 }
 
 static void splines_are_near(void) {
@@ -202,11 +205,9 @@ static void spectra_are_right(void) {
                {"wide", 0.001, 9, 1, 9, 0, 0},
                {"wide", 0.011, 9, 1, 1, 0, 0}};
   for (int i = 0; i < COUNT(cases); i++) {
-    const source_config s = file_source(cases[i].name, 3);
     table t = read_table(cases[i].name);
-    const wavelet w = wavelet_of(&s, &t);
     wavelet_use u;
-    OK(wavelet_study(&w, (wavelet_steps){cases[i].dt, cases[i].count}, &u, &E));
+    OK(wavelet_study_curve(&t, (wavelet_steps){cases[i].dt, cases[i].count}, &u, &E));
     if (u.begin != cases[i].begin || u.end != cases[i].end)
       fail_msg("case %zu: steps %d to %d", i, (int)u.begin, (int)u.end);
     if (cases[i].dominant > 0 && !(fabs(u.dominant - 15) < 1 && fabs(u.highest - 37.5) < 1))
@@ -214,9 +215,8 @@ static void spectra_are_right(void) {
     table_free(&t);
   }
   const source_config s = {.wavelet = WAVELET_RICKER, .f0 = 20, .t0 = 0.05, .amplitude = 3};
-  const wavelet w = wavelet_of(&s, NULL);
-  wavelet_use u;
-  OK(wavelet_study(&w, (wavelet_steps){DT, 10}, &u, &E));
+  const wavelet w = wavelet_of(&s);
+  const wavelet_use u = wavelet_study(&w, (wavelet_steps){DT, 10});
   assert_true(u.begin == 0 && u.end == 10 && u.highest == 50 && u.dominant == 20);
   assert_true(fabs(u.start - fabs((double)value_of(&s, NULL, DT, 0)) / 3) < 1e-7);
 }
@@ -355,13 +355,10 @@ static void check_planes(device *dev, const slab *b, const float *memory, const 
 
 static void run_sources(device *dev, config *c, int lo, int hi, int steps) {
   float *expected = calloc(NX * NY * NZ, sizeof *expected), *memory;
-  table tables[2];
-  const source_config flat_source = file_source("flat", 1), wide_source = file_source("wide", 1);
+  table tables[2] = {read_table("flat"), read_table("wide")};
   slab b;
   sources s = {0};
   const problem on = {dev, &b, c, &WORLD, NULL};
-  OK(wavelet_read(&WORLD, &flat_source, &tables[0], &E));
-  OK(wavelet_read(&WORLD, &wide_source, &tables[1], &E));
   OK(slab_init(&b, &(slab_shape){.nx = NX, .ny = NY, .nz = NZ}, rank, ranks, &E));
   const size_t bytes = slab_floats(&b) * sizeof(float), device_before = dev->bytes,
                pinned_before = dev->pinned_bytes;
