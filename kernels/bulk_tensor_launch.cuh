@@ -134,9 +134,14 @@ constexpr prices LONG_CHUNKS[star::OPERANDS_CLASSES] = {{0.256, 380, 0.119, 0, 4
                  SHORT_CHUNKS = {0, 470, 0.17, 160, 4.7}; /* of the SM itself */
 constexpr double START = 900;
 
-/* The rows that a warp owns: of a tile as high as its shape, all warps own as many. */
-inline int warp_rows(const star::variant &v) {
-  return v.tile_y * 32 / v.threads;
+/* Threads that own whole rows of a tile: a warp, or as many warps as a row needs. */
+inline int row_threads(const star::variant &v) {
+  return std::max(32, v.tile_x / star::PACK);
+}
+
+/* The rows that these own: of a tile as high as its shape, all own as many. */
+inline int owned_rows(const star::variant &v) {
+  return v.tile_y * row_threads(v) / v.threads;
 }
 
 /* Blocks with five rows a thread have 8 warps, which hide less, and none to spare: lower tiles are no faster. */
@@ -194,7 +199,7 @@ template <int N> cutting choose(const star::choice<N> &shapes, const kernel_args
     const star::residency &r = shapes.limits[i];
     const bool small = r.blocks > 1; /* its tiles' halos cost too much, but where launches are short */
     const int lowest = small || hurry || few_warps(v) ? v.tile_y : v.tile_y * 3 / 4;
-    for (int tile_y = v.tile_y; tile_y >= lowest; tile_y -= warp_rows(v)) {
+    for (int tile_y = v.tile_y; tile_y >= lowest; tile_y -= owned_rows(v)) {
       const int tiles = star::ceil_div(a->nx, v.tile_x) * star::ceil_div(a->ny, tile_y);
       for (int waves = 0, before = 0, chunks; waves <= MAX_WAVES; waves++, before = chunks) {
         chunks = std::min(std::max(waves * r.sms / tiles, 1), nz);
@@ -223,7 +228,7 @@ inline cudaError_t launch_waves(const cutting &c, const maps &m, const kernel_ar
   block_counter *const counter = c.planes > SHORT ? args->counter : nullptr;
   cudaError_t status = cudaSuccess;
   const int nz = args->z_end - args->z_begin;
-  const unsigned threads = (unsigned)(32 * star::ceil_div(c.tile_y, warp_rows(*c.v)));
+  const unsigned threads = (unsigned)(row_threads(*c.v) * star::ceil_div(c.tile_y, owned_rows(*c.v)));
   wave w = {};
   w.tiles_x = c.tiles_x, w.tiles = c.tiles, w.tile_y = c.tile_y;
   w.z = {nz / c.chunks, nz % c.chunks};

@@ -266,6 +266,24 @@ def stack_cuda_packs(program):
 
 
 @case
+def stack_cuda_lower_tiles(program):
+    """13 shots are more than tiles of 12 rows hold, and fewer than those of 16: the kernel takes tiles of other heights than its own."""
+    program.skip_without_cuda()
+    nx, nz = 601, 280
+    rng = np.random.default_rng(9)
+    lines = [f"source.1.position='{20 + 45 * i} 0 {9 + i}'" for i in range(13)]
+    config = prepare(program, lines, **SECTION | {"grid.nx": nx, "grid.nz": nz, "device.backend": "cuda",
+                                                  "receivers.points": "", "receivers.line": f"0 0 30 {nx - 1} 0 30 200"})
+    with h5py.File(program.folder / "2d.h5", "w") as file:
+        file["v"], file["rho"] = (rng.uniform(least, most, (nz, 1, nx)).astype(np.float32) for least, most in ((1500, 3000), (1000, 2500)))
+    for keys in ([], ["medium.density=2d.h5:/rho"]):
+        program.succeed("-q", config, *keys, "survey.at_once=1", "output.path=single")
+        program.succeed("-q", config, *keys, "survey.at_once=13")
+        for number in range(1, 14):
+            check_same(program, f"{number:04}", f"{keys}")
+
+
+@case
 def again(program):
     """The same command does what is missing; what has another configuration or other data is moved aside and done anew."""
     lines_ = [f"source.1.position='{5 + i} 8 10' source.1.wavelet=in.h5:/w" for i in range(4)]
