@@ -8,6 +8,7 @@ import sys
 import urllib.request
 from pathlib import Path
 
+import h5py
 import numpy as np
 
 urllib.request.urlretrieve = lambda url, path: Path(path).touch()  # importing kwave fetches programs that are not run here
@@ -63,10 +64,10 @@ def section():
 def kwave_pascals():
     """k-wave-python's kspaceFirstOrder(backend="cpp"): 2D, two source points of different signals, which stay in Pa."""
     from kwave.kspaceFirstOrder import kspaceFirstOrder
-    own(kspaceFirstOrder, kwave_setup((48, 40), [(14, 17), (18, 15)], [(34, 20), (24, 27)]), "kwave_pascals")
     kspaceFirstOrder(*kwave_setup((48, 40), [(14, 17), (18, 15)], [(34, 20), (24, 27)]), pml_inside=True, pml_size=8, backend="cpp",
                      save_only=True, data_path=str(HERE), quiet=True)
     (HERE / "kwave_input.h5").rename(HERE / "kwave_pascals.h5")
+    own(kspaceFirstOrder, kwave_setup((48, 40), [(14, 17), (18, 15)], [(34, 20), (24, 27)]), "kwave_pascals")
 
 
 def kwave_losses():
@@ -82,9 +83,9 @@ def kwave_losses():
         medium.sound_speed, medium.density = 1500 + 500 * lump, 1000 + 800 * lump
         medium.alpha_coeff, medium.alpha_power = 8 * (lump + 0.2), 1.3
         return grid, medium, source, sensor
-    own(kspaceFirstOrder, setup(), "kwave_losses")
     kspaceFirstOrder(*setup(), pml_inside=True, pml_size=8, backend="cpp", save_only=True, data_path=str(HERE), quiet=True)
     (HERE / "kwave_input.h5").rename(HERE / "kwave_losses.h5")
+    own(kspaceFirstOrder, setup(), "kwave_losses")
 
 
 def kwave_density():
@@ -94,11 +95,11 @@ def kwave_density():
     from kwave.options.simulation_execution_options import SimulationExecutionOptions
     from kwave.options.simulation_options import SimulationOptions
     setup = (40, 32, 32), [(13, 15, 14)], [(22, 16, 15)]
-    own(kspaceFirstOrder, kwave_setup(*setup), "kwave_density")
     options = SimulationOptions(pml_size=[8, 8, 8], pml_inside=True, save_to_disk=True, save_to_disk_exit=True, data_path=str(HERE),
                                 input_filename="kwave_density.h5")
     grid, medium, source, sensor = kwave_setup(*setup)
     kspaceFirstOrder3D(grid, source, sensor, medium, options, SimulationExecutionOptions())
+    own(kspaceFirstOrder, kwave_setup(*setup), "kwave_density")
 
 
 def kwave_setup(points, sources, sensors):
@@ -121,10 +122,11 @@ def kwave_setup(points, sources, sensors):
 
 
 def own(solver, setup, name):
-    """Traces (samples, sensors) of k-wave-python's own solver, in the order of the file's mask: x fastest."""
+    """Adds to the file the traces (samples, sensors) of k-wave-python's own solver, in the order of its mask: x fastest."""
     traces, mask = solver(*setup, pml_inside=True, pml_size=8, quiet=True)["p"], setup[3].mask
     order = np.lexsort(np.argwhere(mask).T)  # of points that it lists with the last axis fastest
-    np.savetxt(HERE / f"{name}.txt", traces[order].T, fmt="%.6g")
+    with h5py.File(HERE / f"{name}.h5", "a") as file:
+        file["own_traces"] = traces[order].T.astype("f4")
 
 
 if __name__ == "__main__":
