@@ -144,13 +144,6 @@ def interfaces(program):
 
 
 @section
-def elsewhere(program):
-    rows = [[name, *(f"{100 * study_waves.density_step(program, ratio, by=by):.1f} %" for ratio in (0.5, 2, 5, 10))]
-            for name, by in (("this", None), ("deepwave", "deepwave"), ("Devito, self_adjoint", "devito"))]
-    return table(["program", *(f"density x {ratio}" for ratio in (0.5, 2, 5, 10))], say("elsewhere", rows))
-
-
-@section
 def mirrors(program):
     rows = []
     for boundary, depth in (("dirichlet", 7), ("neumann", 7), ("neumann", 1), ("neumann", 0.3), ("neumann", 0)):

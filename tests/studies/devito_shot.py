@@ -1,9 +1,8 @@
 #!/usr/bin/env python3
 """The acoustic wave equation by Devito (devitoproject.org), to compare with.   devito_shot.py IN.npz OUT.npz
 
-IN: model (nz, ny, nx) m/s, spacing (z y x), dt, steps, order, f0, source (z y x) m, receivers (n, 3) likewise; or of one axis;
-density: the operator of Devito's examples/seismic/self_adjoint. OUT: traces (steps + 1, n) and the final field. Values beyond
-the grid are 0.
+IN: model (nz, ny, nx) m/s, spacing (z y x), dt, steps, order, f0, source (z y x) m, receivers (n, 3) likewise. OUT: traces
+(steps + 1, n) and the final field. Values beyond the grid are 0.
 """
 import sys
 
@@ -25,13 +24,7 @@ def main():
     source.data[:, 0] = ricker(np.arange(steps + 1) * float(case["dt"]), float(case["f0"]))
     receivers = SparseTimeFunction(name="receivers", grid=grid, npoint=len(case["receivers"]), nt=steps + 1,
                                    coordinates=case["receivers"])
-    laplace, weight = u.laplace, 1
-    if "density" in case:
-        weight = Function(name="b", grid=grid, space_order=order)
-        weight.data[:] = 1 / case["density"].astype(np.float64)
-        laplace = sum(getattr(weight * getattr(u, f"d{d.name}")(x0=d + d.spacing / 2), f"d{d.name}")(x0=d - d.spacing / 2)
-                      for d in grid.dimensions)
-    step = Eq(u.forward, solve(weight * slowness * u.dt2 - laplace, u.forward))
+    step = Eq(u.forward, solve(slowness * u.dt2 - u.laplace, u.forward))
     inject = source.inject(field=u.forward, expr=source * grid.stepping_dim.spacing**2 / slowness)
     Operator([step] + inject + receivers.interpolate(expr=u))(time_m=1, time_M=steps, dt=dt)
     np.savez(sys.argv[2], traces=receivers.data[:], field=u.data[steps % 3])

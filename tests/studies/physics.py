@@ -229,15 +229,6 @@ def density_step(program):
 
 
 @case
-def density_elsewhere(program):
-    """The same step by other programs: theirs is further off."""
-    for by in ("deepwave", "devito"):
-        found = study_waves.density_step(program, 2, by=by)
-        print(f"{by}: {found:.3f}")
-        check(0.02 < found < 0.25, f"{by}: {found:.3f}, not what it was")
-
-
-@case
 def lower_dimensions(program):
     """2D and 1D runs, on one rank and on three, against their Green's functions; jacobi's missing axis."""
     for axes in (2, 1):

@@ -155,48 +155,24 @@ def wavenumber(points):
     return np.interp((2 * np.pi / points)**2, wavenumber_squared(8, [k], [1]), k)
 
 
-def density_step(program, ratio, averaging="on", points=10, velocity=1.0, place=0.5, thickness=None, averages=False, by=None):
+def density_step(program, ratio, averaging="on", points=10, velocity=1.0, place=0.5, thickness=None, averages=False):
     """|complex reflection coefficient - exact| / |exact| of a step of density and velocity (of a layer of so many points) in 1D,
-    at `points` per wavelength before it, that lies so many points behind a point; the phase is that of the star's own wavenumber.
-    by: another program (elsewhere)."""
+    at `points` per wavelength before it, that lies so many points behind a point; the phase is that of the star's own wavenumber."""
     n, c, source, receiver, f0 = 700, 399 + place, 150, 250, VELOCITY / (points * SPACING)
     dt = 1.0 / (VELOCITY * max(1, velocity) * np.sqrt(weight_sum(8, [SPACING])))
     keys = wave_keys((n, 1, 1), boundary__all=None, boundary__z="absorbing", boundary__width=40, time__dt=repr(float(dt)),
                      time__steps=int((2 * c + 1 - source - receiver + 3.5 * points) * SPACING / VELOCITY / dt),
                      **source_keys(1, (0, 0, source * SPACING), f0))
-    run = lambda media: (elsewhere if by else shoot)(program, {**keys, **media}, [(0, 0, receiver * SPACING)], *([by] if by else []))
+    run = lambda media: shoot(program, {**keys, **media}, [(0, 0, receiver * SPACING)])
     write = lambda *step: write_media(program, (n, 1, 1), lambda x: (x >= c) & (x < c + (thickness or n)), *step, averages)
-    t, alone = run(write(1, 1) if by else {})
+    t, alone = run({})
     both = run({**write(ratio, velocity), "medium.averaging": averaging})[1]
-    wave, turn = np.exp(-2j * np.pi * f0 * t), np.pi * f0 * dt
-    k = wavenumber(points * (turn / np.sin(turn) if by else 1))  # elsewhere the error of time is in traces
-    found = (wave @ (both - alone)[:, 0]) / (wave @ alone[:, 0]) * np.exp(1j * k * 2 * (c - receiver))
+    wave = np.exp(-2j * np.pi * f0 * t)
+    found = (wave @ (both - alone)[:, 0]) / (wave @ alone[:, 0]) * np.exp(1j * wavenumber(points) * 2 * (c - receiver))
     exact, back = (ratio * velocity - 1) / (ratio * velocity + 1), np.exp(-2j * wavenumber(points * velocity) * (thickness or 0))
     if thickness:
         exact = exact * (1 - back) / (1 - exact**2 * back)
     return abs(found - exact) / abs(exact)
-
-
-def python_with(module):
-    """A Python that has it: the one that STENCIL_MODULE_PYTHON names, or this one; skips the case without."""
-    variable = f"STENCIL_{module.upper()}_PYTHON"
-    python = os.environ.get(variable, sys.executable)
-    if subprocess.run([python, "-c", f"import importlib.util as u; exit(u.find_spec('{module}') is None)"], capture_output=True).returncode:
-        skip(f"{module} is not installed: pip install {module}, or name a Python that has it in {variable}")
-    return python
-
-
-def elsewhere(program, keys, receivers, module):
-    """As shoot(), of a 1D run with density by Devito or deepwave, in a grid so much longer that nothing comes back."""
-    with h5py.File(program.folder / "media.h5", "r") as file:
-        model, density = (np.pad(file[name][:, 0, 0], 500, "edge") for name in ("v", "rho"))
-    dt, steps = float(keys["time.dt"]), keys["time.steps"]
-    at = lambda places: np.array(places, float)[..., 2:] + 500 * SPACING
-    given, taken = program.folder / "in.npz", program.folder / "out.npz"
-    np.savez(given, model=model, density=density, spacing=[SPACING], dt=dt, steps=steps, order=8, f0=float(keys["source.1.f0"]),
-             source=at(keys["source.1.position"].split()), receivers=at(receivers))
-    subprocess.run([python_with(module), Path(__file__).with_name(f"{module}_shot.py"), given, taken], check=True)
-    return np.arange(steps + 1) * dt, np.load(taken)["traces"].astype(np.float64)
 
 
 def tilted(degrees):
@@ -353,7 +329,9 @@ def around(program, spacing=SPACING, shape=(24, 20, 28)):
 def devito(program, order=8, shape=(71, 61, 81), steps=120):
     """Misfit of traces and final field to Devito's in a rough model, off-grid source and receivers, before any wave has
     come back from a boundary: (traces, field)."""
-    python = python_with("devito")
+    python = os.environ.get("STENCIL_DEVITO_PYTHON", sys.executable)
+    if subprocess.run([python, "-c", "import importlib.util as u; exit(u.find_spec('devito') is None)"], capture_output=True).returncode:
+        skip("devito is not installed: pip install devito, or name a Python that has it in STENCIL_DEVITO_PYTHON")
     spacing, velocity = np.array([10.0, 11.0, 12.0]), rough_model(shape)
     dt = float(np.float32(stable_dt(spacing, float(velocity.max()), 0.7, order)))
     middle = (np.array(shape) - 1) * spacing / 2
