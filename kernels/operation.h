@@ -21,8 +21,8 @@ typedef struct operation {
   const char *name; /* for messages */
   size_t args_bytes;
   host_operation *host;
-  host_operation *then[2]; /* stages that follow, each when all parts of the one before are done; or NULL */
-  cuda_operation *cuda;    /* NULL where CUDA is not compiled in */
+  host_operation *then; /* a stage that follows when all parts of that are done; or NULL */
+  cuda_operation *cuda; /* NULL where CUDA is not compiled in */
   /* Host: how many parts to make for each of `threads` threads, as host_share_pieces; NULL: one. */
   int (*pieces)(const void *args, int threads);
 } operation;
@@ -183,9 +183,9 @@ extern const operation operation_persistent;
 
 /* --- statistics (statistics.h) ---------------------------------------------------------------------------------- */
 
-/* Args: statistics_args, histogram_args and quantiles_args. A CUDA device that cannot do cooperative launches answers
+/* Args: statistics_args and histogram_args. A CUDA device that cannot do cooperative launches answers
  * operation_statistics with cudaErrorNotSupported. */
-extern const operation operation_statistics, operation_histogram, operation_quantiles;
+extern const operation operation_statistics, operation_histogram;
 
 /* --- maps ------------------------------------------------------------------------------------------------------- */
 

@@ -128,7 +128,6 @@ OPERATION(undamp, "what absorption has damped", undamp_args, .host = operation_u
 OPERATION(frame, "ghosts alone", frame_args, .host = operation_frame_host)
 OPERATION(maps, "maps", maps_args, .host = operation_maps_host)
 OPERATION(statistics, "statistics", statistics_args, .host = statistics_host_units,
-          .then = {statistics_host_planes, statistics_host_bad})
-OPERATION(histogram, "histogram", histogram_args, .host = histogram_host_clear, .then = {histogram_host})
-OPERATION(quantiles, "quantiles", quantiles_args, .host = quantiles_host)
+          .then = statistics_host_planes)
+OPERATION(histogram, "histogram", histogram_args, .host = histogram_host_clear, .then = histogram_host)
 OPERATION(persistent, "steps of one launch", persistent_args, .host = NULL)

@@ -2,8 +2,8 @@
  *
  *   statistics_host_units    sums, least and greatest value of each unit
  *   statistics_host_planes   units added up to planes
- *   statistics_host_bad      where the first values are that are not finite
- *   histogram_host, quantiles_host */
+ *   histogram_host
+ *   statistics_find_quantiles */
 #include "statistics.h"
 #include "host_simd.h"
 #include <math.h>
@@ -13,19 +13,6 @@
 enum { LANES = 32 };
 
 #define INLINE static inline __attribute__((always_inline))
-
-partial_statistics statistics_of_nothing(void) {
-  return (partial_statistics){.min = INFINITY, .max = -INFINITY};
-}
-
-void statistics_add_plane(partial_statistics *total, const partial_statistics *plane) {
-  total->sum += plane->sum;
-  total->squares += plane->squares;
-  /* + 0 makes 0 of -0: which of two equal zeros is the least depends on the order. */
-  total->min = fminf(total->min, plane->min) + 0.0f;
-  total->max = fmaxf(total->max, plane->max) + 0.0f;
-  total->nonfinite += plane->nonfinite;
-}
 
 double statistics_l2(const field_statistics *s) {
   return sqrt(s->all.squares);
@@ -121,6 +108,22 @@ static double statistics_add_running(const wide sums[UNIT_SUMS / VECTOR]) {
   return statistics_add_tree(lanes);
 }
 
+static int statistics_is_finite(float value) {
+  uint32_t bits;
+  memcpy(&bits, &value, sizeof bits);
+  return (bits & 0x7F800000u) != 0x7F800000u;
+}
+
+/* The first point of a unit that is not finite; it has some. */
+static uint64_t statistics_first_nonfinite(const field_view *f, unit_place u) {
+  const float *row = f->points + (size_t)u.z * f->plane + (size_t)u.y * f->pitch;
+  for (int y = u.y; y < u.y + u.height; y++, row += f->pitch)
+    for (int x = u.x; x < u.x + u.width; x++)
+      if (!statistics_is_finite(row[x]))
+        return nonfinite_point((uint64_t)y * (uint64_t)f->nx + (uint64_t)x, row[x]);
+  return UINT64_MAX;
+}
+
 static partial_statistics statistics_measure_unit(const field_view *f, int64_t i, unit_adder *add) {
   unit_running r = {0};
   for (int k = 0; k < UNIT_SUMS / VECTOR; k++) {
@@ -132,6 +135,7 @@ static partial_statistics statistics_measure_unit(const field_view *f, int64_t i
                         u.height};
   partial_statistics unit = statistics_of_nothing();
   unit.nonfinite = (uint64_t)add(&r, points);
+  if (unit.nonfinite) unit.first = statistics_first_nonfinite(f, u);
   unit.sum = statistics_add_running(r.sum);
   unit.squares = statistics_add_running(r.squares);
   for (int k = 1; k < UNIT_SUMS / VECTOR; k++) {
@@ -143,12 +147,6 @@ static partial_statistics statistics_measure_unit(const field_view *f, int64_t i
     unit.max = fmaxf(unit.max, r.max[0][lane]);
   }
   return unit;
-}
-
-static int statistics_is_finite(float value) {
-  uint32_t bits;
-  memcpy(&bits, &value, sizeof bits);
-  return (bits & 0x7F800000u) != 0x7F800000u;
 }
 
 static int64_t statistics_share_begin(int64_t n, int part, int parts) {
@@ -172,9 +170,7 @@ static partial_statistics statistics_measure_plane(const partial_statistics *uni
   for (int64_t i = 0; i < count; i++) {
     sum[i % LANES] += units[i].sum;
     squares[i % LANES] += units[i].squares;
-    plane.min = fminf(plane.min, units[i].min);
-    plane.max = fmaxf(plane.max, units[i].max);
-    plane.nonfinite += units[i].nonfinite;
+    statistics_add(&plane, &units[i], 0); /* but for the sums, whose order is another */
   }
   plane.sum = statistics_add_tree(sum);
   plane.squares = statistics_add_tree(squares);
@@ -187,28 +183,6 @@ void statistics_host_planes(const void *args, int part, int parts) {
   int64_t begin = statistics_share_begin(a->field.nz, part, parts),
           end = statistics_share_begin(a->field.nz, part + 1, parts);
   for (int64_t z = begin; z < end; z++) a->planes[z] = statistics_measure_plane(a->units + z * count, count);
-}
-
-/* --- points that are not finite ---------------------------------------------------------------------------------- */
-
-/* Lists the bad points of one row; returns the new length of the list. */
-static int statistics_list_row(const statistics_args *a, int z, int y, int found) {
-  const field_view *f = &a->field;
-  const float *row = f->points + (size_t)z * f->plane + (size_t)y * f->pitch;
-  uint64_t first = ((uint64_t)z * (uint64_t)f->ny + (uint64_t)y) * (uint64_t)f->nx;
-  for (int x = 0; x < f->nx && found < BAD_POINTS; x++)
-    if (!statistics_is_finite(row[x])) a->bad[found++] = (bad_point){first + (uint64_t)x, row[x]};
-  return found;
-}
-
-void statistics_host_bad(const void *args, int part, int parts) {
-  const statistics_args *a = args;
-  (void)parts;
-  if (part != 0) return;
-  int found = 0;
-  for (int z = 0; z < a->field.nz && found < BAD_POINTS; z++)
-    for (int y = 0; a->planes[z].nonfinite && y < a->field.ny; y++)
-      found = statistics_list_row(a, z, y, found);
 }
 
 /* --- histogram --------------------------------------------------------------------------------------------------- */
@@ -234,13 +208,25 @@ void histogram_host(const void *args, int part, int parts) {
 
 /* --- quantiles --------------------------------------------------------------------------------------------------- */
 
+int quantile_percent(int i) {
+  static const int percents[QUANTILES] = {1, 5, 50, 95, 99};
+  return percents[i];
+}
+
 void quantile_name(int i, char name[8]) {
   snprintf(name, 8, "q%02d", quantile_percent(i));
 }
 
-void quantiles_host(const void *args, int part, int parts) {
-  const quantiles_args *a = args;
-  (void)parts;
-  uint64_t up_to = 0;
-  for (int bin = 0; bin < a->bins && part == 0; bin++) quantiles_in_bin(a, bin, up_to += a->counts[bin]);
+void statistics_find_quantiles(field_statistics *s) {
+  const double low = s->all.min, width = (double)s->all.max - low;
+  const uint64_t points = s->points - s->all.nonfinite;
+  uint64_t before = 0;
+  for (int bin = 0; bin < s->bins; before += s->histogram[bin++])
+    for (int i = 0; i < QUANTILES; i++) {
+      const double count = (double)s->histogram[bin],
+                   wanted = (double)(points * (uint64_t)quantile_percent(i)) / 100.0,
+                   into = wanted - (double)before;
+      if (into > 0 && wanted <= (double)(before + s->histogram[bin]))
+        s->quantiles[i] = low + (bin + into / count) / s->bins * width;
+    }
 }

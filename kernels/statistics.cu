@@ -1,16 +1,12 @@
 /* Statistics of a field on a CUDA device.
  *
- *   measure          one cooperative launch: a warp measures a unit; the grid meets; a warp adds up a plane's units;
- * the
- *                    grid meets again; one warp lists the first values that are not finite
- *   count_values     the histogram: each block counts in shared memory
- *   find_quantiles   one warp goes through the bins
+ *   measure        one cooperative launch: a warp measures a unit; the grid meets; a warp adds up a plane's units
+ *   count_values   the histogram: each block counts in shared memory
  *
- * Sums have the order of statistics.h, so they go through shuffles of our own. Extremes and counts do not depend on an
- * order and use cg::reduce and atomics. */
+ * Sums have the order of statistics.h, so they go through shuffles of our own. All else does not depend on an order and
+ * uses cg::reduce and atomics. */
 #include <cooperative_groups.h>
 #include <cooperative_groups/reduce.h>
-#include <cooperative_groups/scan.h>
 #include <cuda_runtime.h>
 #include "plan.cuh"
 #include "statistics.h"
@@ -33,6 +29,7 @@ using count_t = unsigned long long; /* what atomicAdd takes; the same 64 bits as
 struct running {
   double sum[PER_LANE], squares[PER_LANE];
   float min, max;
+  count_t nonfinite, first; /* partial_statistics */
 };
 
 /* --- units ------------------------------------------------------------------------------------------------------- */
@@ -45,26 +42,18 @@ static __device__ void add_point(running &r, int sum, float u) {
   r.max = fmaxf(r.max, u);
 }
 
-/* Adds the first `count` of four neighbours. Of the lanes that find values that are not finite at the same moment, one
- * adds the number that all of them have found. */
-static __device__ void add_points(running &r, float4 four, int count, count_t *nonfinite) {
+/* Adds the first `count` of four neighbours; index: of the first in its plane. */
+static __device__ void add_points(running &r, float4 four, int count, uint64_t index) {
   const float u[PER_LANE] = {four.x, four.y, four.z, four.w};
   if (count >= PER_LANE && isfinite(u[0]) && isfinite(u[1]) && isfinite(u[2]) && isfinite(u[3])) {
     for (int i = 0; i < PER_LANE; i++) add_point(r, i, u[i]);
     return;
   }
-  unsigned bad = 0;
-  for (int i = 0; i < PER_LANE; i++) {
-    if (i >= count) continue;
+  for (int i = 0; i < PER_LANE && i < count; i++)
     if (isfinite(u[i]))
       add_point(r, i, u[i]);
     else
-      bad++;
-  }
-  if (bad == 0) return;
-  const cg::coalesced_group met = cg::coalesced_threads();
-  const unsigned all = cg::reduce(met, bad, cg::plus<unsigned>());
-  if (met.thread_rank() == 0) atomicAdd(nonfinite, (count_t)all);
+      r.nonfinite++, r.first = min(r.first, (count_t)nonfinite_point(index + i, u[i]));
 }
 
 /* The tree of statistics.h; the result is lane 0's. */
@@ -73,18 +62,15 @@ static __device__ double add_lanes(const warp_tile &warp, double sum) {
   return sum;
 }
 
-/* Lane 0 writes what the lanes have, except for the count of what is not finite. */
-static __device__ void write_partial(const warp_tile &warp, partial_statistics *to, double sum,
-                                     double squares, float min, float max) {
-  sum = add_lanes(warp, sum);
-  squares = add_lanes(warp, squares);
-  min = cg::reduce(warp, min, cg::less<float>());
-  max = cg::reduce(warp, max, cg::greater<float>());
-  if (warp.thread_rank() != 0) return;
-  to->sum = sum;
-  to->squares = squares;
-  to->min = min;
-  to->max = max;
+/* Lane 0 stores what the lanes have together. */
+static __device__ void store_partial(const warp_tile &warp, partial_statistics *to, partial_statistics s) {
+  s.sum = add_lanes(warp, s.sum);
+  s.squares = add_lanes(warp, s.squares);
+  s.min = cg::reduce(warp, s.min, cg::less<float>());
+  s.max = cg::reduce(warp, s.max, cg::greater<float>());
+  s.nonfinite = cg::reduce(warp, (count_t)s.nonfinite, cg::plus<count_t>());
+  s.first = cg::reduce(warp, (count_t)s.first, cg::less<count_t>());
+  if (warp.thread_rank() == 0) *to = s;
 }
 
 static __device__ const float *point_of(const field_view &f, int z, int y, int x) {
@@ -95,10 +81,7 @@ static __device__ void measure_unit(const warp_tile &warp, const field_view &f, 
                                     partial_statistics *unit) {
   const unit_place place = unit_at(&f, i);
   const float *const first = point_of(f, place.z, place.y, place.x);
-  count_t *const nonfinite = reinterpret_cast<count_t *>(&unit->nonfinite);
-  if (warp.thread_rank() == 0) *nonfinite = 0;
-  warp.sync();
-  running r = {{0}, {0}, INFINITY, -INFINITY};
+  running r = {{0}, {0}, INFINITY, -INFINITY, 0, UINT64_MAX};
   for (int x = (int)warp.thread_rank() * PER_LANE; x < place.width; x += UNIT_SUMS)
     for (int y = 0; y < place.height; y += ROWS_AT_ONCE) {
       float4 u[ROWS_AT_ONCE];
@@ -108,82 +91,22 @@ static __device__ void measure_unit(const warp_tile &warp, const field_view &f, 
           u[row] = *reinterpret_cast<const float4 *>(first + (size_t)(y + row) * f.pitch + x);
 #pragma unroll
       for (int row = 0; row < ROWS_AT_ONCE; row++)
-        if (y + row < place.height) add_points(r, u[row], place.width - x, nonfinite);
+        if (y + row < place.height)
+          add_points(r, u[row], place.width - x, (uint64_t)(place.y + y + row) * f.nx + (place.x + x));
     }
-  write_partial(warp, unit, (r.sum[0] + r.sum[1]) + (r.sum[2] + r.sum[3]),
-                (r.squares[0] + r.squares[1]) + (r.squares[2] + r.squares[3]), r.min, r.max);
+  store_partial(warp, unit,
+                {(r.sum[0] + r.sum[1]) + (r.sum[2] + r.sum[3]),
+                 (r.squares[0] + r.squares[1]) + (r.squares[2] + r.squares[3]), r.min, r.max, r.nonfinite,
+                 r.first});
 }
 
 /* --- planes ------------------------------------------------------------------------------------------------------ */
 
 static __device__ void measure_plane(const warp_tile &warp, const partial_statistics *units, int64_t count,
                                      partial_statistics *plane) {
-  double sum = 0, squares = 0;
-  float min = INFINITY, max = -INFINITY;
-  count_t nonfinite = 0;
-  for (int64_t i = warp.thread_rank(); i < count; i += WARP) {
-    sum += units[i].sum;
-    squares += units[i].squares;
-    min = fminf(min, units[i].min);
-    max = fmaxf(max, units[i].max);
-    nonfinite += units[i].nonfinite;
-  }
-  write_partial(warp, plane, sum, squares, min, max);
-  nonfinite = cg::reduce(warp, nonfinite, cg::plus<count_t>());
-  if (warp.thread_rank() == 0) plane->nonfinite = nonfinite;
-}
-
-/* --- points that are not finite ---------------------------------------------------------------------------------- */
-
-/* Lists those of one row. `place` is the first one's place in the list, and moves on. The warp splits in two groups,
- * finite and not; a lane's rank in its group is its place among the points that are not finite. */
-static __device__ void list_row(const warp_tile &warp, const statistics_args &a, int z, int y,
-                                count_t &place) {
-  const field_view &f = a.field;
-  const float *const row = point_of(f, z, y, 0);
-  const uint64_t first = ((uint64_t)z * (uint64_t)f.ny + (uint64_t)y) * (uint64_t)f.nx;
-  for (int begin = 0; begin < f.nx && place < BAD_POINTS; begin += WARP) {
-    const int x = begin + (int)warp.thread_rank();
-    const float u = x < f.nx ? row[x] : 0.0f;
-    const bool finite = isfinite(u);
-    const cg::coalesced_group alike = cg::binary_partition(warp, finite);
-    if (!finite && place + alike.thread_rank() < BAD_POINTS) {
-      bad_point *const bad = a.bad + place + alike.thread_rank();
-      bad->index = first + (uint64_t)x;
-      bad->value = u;
-    }
-    place += finite ? WARP - alike.num_threads() : alike.num_threads();
-  }
-}
-
-/* Lists those of one plane, looking into no row of units that has none. */
-static __device__ void list_plane(const warp_tile &warp, const statistics_args &a, int z, count_t place) {
-  const field_view &f = a.field;
-  const int across = units_across(f.nx);
-  const partial_statistics *units = a.units + units_of_plane(f.nx, f.ny) * z;
-  for (int band = 0; band < f.ny && place < BAD_POINTS; band += UNIT_HEIGHT, units += across) {
-    bool bad = false;
-    for (int i = 0; i < across; i++) bad = bad || units[i].nonfinite > 0;
-    if (!bad) continue;
-    const int end = f.ny - band < UNIT_HEIGHT ? f.ny : band + UNIT_HEIGHT;
-    for (int y = band; y < end; y++) list_row(warp, a, z, y, place);
-  }
-}
-
-/* Lists the first BAD_POINTS of the slab, 32 planes at a time: a scan over their counts is the place of each
- * plane's first. */
-static __device__ void list_bad(const warp_tile &warp, const statistics_args &a) {
-  count_t found = 0;
-  for (int begin = 0; begin < a.field.nz && found < BAD_POINTS; begin += WARP) {
-    const int z = begin + (int)warp.thread_rank();
-    const count_t mine = z < a.field.nz ? a.planes[z].nonfinite : 0;
-    const count_t place = found + cg::exclusive_scan(warp, mine, cg::plus<count_t>());
-    for (unsigned todo = warp.ballot(mine > 0 && place < BAD_POINTS); todo; todo &= todo - 1) {
-      const int lane = __ffs((int)todo) - 1;
-      list_plane(warp, a, begin + lane, warp.shfl(place, lane));
-    }
-    found = warp.shfl(place + mine, WARP - 1);
-  }
+  partial_statistics mine = statistics_of_nothing();
+  for (int64_t i = warp.thread_rank(); i < count; i += WARP) statistics_add(&mine, units + i, 0);
+  store_partial(warp, plane, mine);
 }
 
 /* --- the launch -------------------------------------------------------------------------------------------------- */
@@ -199,8 +122,6 @@ static __global__ void __launch_bounds__(BLOCK, BLOCKS_A_SM)
   grid.sync();
   for (int64_t z = me; z < a.field.nz; z += warps)
     measure_plane(warp, a.units + z * of_plane, of_plane, a.planes + z);
-  grid.sync();
-  if (me == 0) list_bad(warp, a);
 }
 
 /* As many blocks as the device holds at once, but not more than there are units. */
@@ -277,24 +198,4 @@ extern "C" int operation_histogram_cuda(const void *args, void *stream) {
   if (status != cudaSuccess) return status;
   count_values<<<blocks, BLOCK, shared, s>>>(*a);
   return cudaGetLastError();
-}
-
-/* --- quantiles: a warp, since their 4096 bins at most are less work than a launch ------------------------------- */
-
-static __global__ void __launch_bounds__(WARP) find_quantiles(const __grid_constant__ quantiles_args a) {
-  const warp_tile warp = cg::tiled_partition<WARP>(cg::this_thread_block());
-  count_t before = 0;
-  for (int begin = 0; begin < a.bins; begin += WARP) {
-    const int bin = begin + (int)warp.thread_rank();
-    const count_t mine = bin < a.bins ? a.counts[bin] : 0;
-    const count_t up_to = before + cg::inclusive_scan(warp, mine, cg::plus<count_t>());
-    if (bin < a.bins) quantiles_in_bin(&a, bin, up_to);
-    before = warp.shfl(up_to, WARP - 1);
-  }
-}
-
-extern "C" int operation_quantiles_cuda(const void *args, void *stream) {
-  find_quantiles<<<1, WARP, 0, static_cast<cudaStream_t>(stream)>>>(
-      *static_cast<const quantiles_args *>(args));
-  return (int)cudaGetLastError();
 }

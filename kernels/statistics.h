@@ -19,6 +19,7 @@
 #ifndef STENCIL_STATISTICS_H
 #define STENCIL_STATISTICS_H
 
+#include <math.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -31,7 +32,6 @@ enum {
   UNIT_HEIGHT = 8,
   UNIT_SUMS = 128, /* running sums of a unit: a warp of 32 lanes with four points each */
   QUANTILES = 5,
-  BAD_POINTS = 16,       /* at most so many points that are not finite are listed */
   HISTOGRAM_BINS = 4096, /* at most */
 };
 
@@ -46,19 +46,14 @@ typedef struct partial_statistics {
   double sum, squares; /* over the finite points */
   float min, max;      /* of the finite points; INFINITY and -INFINITY where there are none */
   uint64_t nonfinite;  /* number of points that are NaN or Inf */
+  uint64_t first;      /* nonfinite_point of the first of these in order; UINT64_MAX: none */
 } partial_statistics;
-
-typedef struct bad_point {
-  uint64_t index; /* (z * ny + y) * nx + x */
-  float value;
-} bad_point;
 
 /* Work of one rank; pointers are to memory of who does it, a device or the host. */
 typedef struct statistics_args {
   field_view field;
   partial_statistics *units;  /* scratch: units_of_plane(nx, ny) for each of nz planes */
-  partial_statistics *planes; /* result: nz */
-  bad_point *bad; /* result: the first BAD_POINTS points that are not finite, in order; z counts own planes */
+  partial_statistics *planes; /* result: nz; points count from the plane's first */
 } statistics_args;
 
 /* A finite value u is in bin histogram_bin(u). */
@@ -69,27 +64,11 @@ typedef struct histogram_args {
   uint64_t *counts;  /* result: finite own points in each bin */
 } histogram_args;
 
-/* Quantiles of the finite values, from their histogram. The values of a bin are taken to lie evenly over it. With n
- * values in `bins` bins of width w / bins from `low` on, and C(i) of them in bins 0 .. i, the p % quantile is
- *
- *   low + (b + (t - C(b - 1)) / (C(b) - C(b - 1))) / bins * w,   t = p n / 100, b the first bin with C(b) >= t
- *
- * in float64, rounded after each operation. So it lies in the bin of the value that p % of all do not exceed. */
-typedef struct quantiles_args {
-  const uint64_t *counts; /* of the histogram, of all ranks */
-  int bins;
-  uint64_t points;   /* n, their sum: at least 1 */
-  double low, width; /* w; 0: all values are `low` */
-  double *values;    /* result: QUANTILES */
-} quantiles_args;
-
 /* The whole field. */
 typedef struct field_statistics {
   int64_t step;
   uint64_t points;
   partial_statistics all;
-  int bad_count; /* entries of `bad`: all that are not finite, or the first of them in order */
-  bad_point bad[BAD_POINTS];
   int bins; /* of the histogram over [all.min, all.max], the last bin with both ends; 0: none */
   const uint64_t *histogram;   /* owned by who measured, until the next time */
   double quantiles[QUANTILES]; /* of the finite values; where there are bins */
@@ -133,44 +112,62 @@ STATISTICS_INLINE int histogram_bin(const histogram_args *h, float value) {
   return bin < h->bins ? bin : h->bins - 1;
 }
 
-STATISTICS_INLINE int quantile_percent(int i) {
-  const int percents[QUANTILES] = {1, 5, 50, 95, 99};
-  return percents[i];
+/* A point that is not finite, as one number: points in order have ascending ones. index: (z * ny + y) * nx + x. */
+STATISTICS_INLINE uint64_t nonfinite_point(uint64_t index, float value) {
+  return 4 * index + (value != value ? 0 : value > 0 ? 1 : 2);
+}
+STATISTICS_INLINE uint64_t nonfinite_index(uint64_t point) {
+  return point / 4;
+}
+/* "NaN", "Inf" or "-Inf". */
+static inline const char *nonfinite_name(uint64_t point) {
+  static const char *const names[] = {"NaN", "Inf", "-Inf"};
+  return names[point % 4];
 }
 
-/* Sets the quantiles that lie in `bin`, with `up_to` values in it and in those before it: C(bin). */
-STATISTICS_INLINE void quantiles_in_bin(const quantiles_args *a, int bin, uint64_t up_to) {
-  const uint64_t count = a->counts[bin];
-  for (int i = 0; i < QUANTILES; i++) {
-    const double wanted = (double)(a->points * (uint64_t)quantile_percent(i)) / 100.0;
-    const double into = wanted - (double)(up_to - count);
-    if (into > 0 && wanted <= (double)up_to)
-      a->values[i] = a->low + (bin + into / (double)count) / a->bins * a->width;
-  }
+STATISTICS_INLINE partial_statistics statistics_of_nothing(void) {
+  const partial_statistics s = {0, 0, INFINITY, -INFINITY, 0, UINT64_MAX};
+  return s;
 }
 
-/* "q01", "q50": what files and reports call quantile i. */
+/* Adds what a part of the field gave, whose points' indices count from point `begin` on. */
+STATISTICS_INLINE void statistics_add(partial_statistics *total, const partial_statistics *part,
+                                      uint64_t begin) {
+  const uint64_t first = part->nonfinite ? part->first + 4 * begin : UINT64_MAX;
+  total->sum += part->sum;
+  total->squares += part->squares;
+  /* + 0 makes 0 of -0: which of two equal zeros is the least depends on the order. */
+  total->min = fminf(total->min, part->min) + 0.0f;
+  total->max = fmaxf(total->max, part->max) + 0.0f;
+  total->nonfinite += part->nonfinite;
+  total->first = total->first < first ? total->first : first;
+}
+
+/* Quantile i is that of so many percent, "q01" or "q50" in files and reports. */
+int quantile_percent(int i);
 void quantile_name(int i, char name[8]);
 
-/* What a plane contributes, added to what the planes below it gave: start from statistics_of_nothing(). */
-partial_statistics statistics_of_nothing(void);
-void statistics_add_plane(partial_statistics *total, const partial_statistics *plane);
+/* Sets the quantiles of the finite values, from their histogram. The values of a bin are taken to lie evenly over it. With n
+ * values in `bins` bins of width w / bins from `low` on, and C(i) of them in bins 0 .. i, the p % quantile is
+ *
+ *   low + (b + (t - C(b - 1)) / (C(b) - C(b - 1))) / bins * w,   t = p n / 100, b the first bin with C(b) >= t
+ *
+ * in float64, rounded after each operation. So it lies in the bin of the value that p % of all do not exceed. */
+void statistics_find_quantiles(field_statistics *s);
 
 /* L2 norm sqrt(sum u^2), not scaled by points or spacing, and mean, over the finite points; 0 if there are
  * none. */
 double statistics_l2(const field_statistics *s);
 double statistics_mean(const field_statistics *s);
 
-/* On the host: the stages of operation_statistics, operation_histogram and operation_quantiles (operation.h), each a
- * host_operation. A stage begins when all parts of the one before are done. nz = 0 is allowed. */
+/* On the host: the stages of operation_statistics and operation_histogram (operation.h), each a host_operation. A stage
+ * begins when all parts of the one before are done. nz = 0 is allowed. */
 void statistics_host_units(const void *args, int part,
-                           int parts); /* args: statistics_args, as of the next two */
+                           int parts); /* args: statistics_args, as of the next one */
 void statistics_host_planes(const void *args, int part, int parts);
-void statistics_host_bad(const void *args, int part, int parts); /* all of it is part 0 */
 void histogram_host_clear(const void *args, int part,
                           int parts);                       /* args: histogram_args; all of it is part 0 */
 void histogram_host(const void *args, int part, int parts); /* adds to the counts */
-void quantiles_host(const void *args, int part, int parts); /* args: quantiles_args; all of it is part 0 */
 
 #ifdef __cplusplus
 }

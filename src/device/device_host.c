@@ -112,10 +112,8 @@ static int host_apply(device *dev, int stream, const operation *o, const void *a
   const size_t bytes = offsetof(operation_task, args) + o->args_bytes;
   const int pieces = o->pieces ? o->pieces(args, h->threads) : 1;
   host_stream_push(h->streams[stream], host_run_operation, &task, bytes, h->threads, pieces);
-  for (size_t i = 0; i < sizeof o->then / sizeof *o->then && o->then[i]; i++) {
-    task.run = o->then[i];
-    host_stream_push(h->streams[stream], host_run_operation, &task, bytes, h->threads, 1);
-  }
+  task.run = o->then;
+  if (o->then) host_stream_push(h->streams[stream], host_run_operation, &task, bytes, h->threads, 1);
   return 0;
 }
 

@@ -11,14 +11,9 @@ static size_t measure_counts_bytes(const measure *v) {
   return (size_t)v->bins * sizeof(uint64_t);
 }
 
-static size_t measure_quantiles_bytes(const measure *v) {
-  return v->bins > 0 ? QUANTILES * sizeof(double) : 0;
-}
-
 /* The largest of what is ever on its way from the device at once. */
 static size_t measure_host_bytes(const measure *v) {
-  size_t statistics = measure_planes_bytes(v) + BAD_POINTS * sizeof(bad_point),
-         counted = measure_counts_bytes(v) + measure_quantiles_bytes(v);
+  size_t statistics = measure_planes_bytes(v), counted = measure_counts_bytes(v);
   return statistics > counted ? statistics : counted;
 }
 
@@ -47,9 +42,7 @@ int measure_open(measure *v, device *dev, const slab *slab, MPI_Comm comm, int b
       .pitch = slab->pitch, .plane = slab->plane, .nx = slab->nx, .ny = slab->ny, .nz = slab->nz};
   TRY(measure_take(v, (void **)&v->args.units, units * sizeof *v->args.units, e));
   TRY(measure_take(v, (void **)&v->args.planes, measure_planes_bytes(v), e));
-  TRY(measure_take(v, (void **)&v->args.bad, BAD_POINTS * sizeof *v->args.bad, e));
   TRY(measure_take(v, (void **)&v->counts, measure_counts_bytes(v), e));
-  TRY(measure_take(v, (void **)&v->quantiles, measure_quantiles_bytes(v), e));
   if (dev) TRY(dev->table->alloc(dev, &v->on_host, measure_host_bytes(v), MEMORY_PINNED, e));
   TRY(ALLOC(e, v->gathered, slab->nz_global, MEASURE));
   TRY(ALLOC(e, v->shares, 2 * ranks, MEASURE));
@@ -63,7 +56,7 @@ int measure_open(measure *v, device *dev, const slab *slab, MPI_Comm comm, int b
 void measure_close(measure *v) {
   error ignored = {0};
   if (!v->slab) return;
-  void *const taken[] = {v->args.units, v->args.planes, v->args.bad, v->counts, v->quantiles};
+  void *const taken[] = {v->args.units, v->args.planes, v->counts};
   for (size_t i = 0; i < sizeof taken / sizeof *taken; i++) measure_give(v, taken[i]);
   if (v->dev) v->dev->table->free(v->dev, v->on_host, MEMORY_PINNED, &ignored);
   free(v->gathered);
@@ -75,24 +68,18 @@ static int measure_bring(measure *v, void *to, const void *from, size_t bytes, e
   return v->dev->table->copy(v->dev, STREAM_INTERIOR, &(copy_args){to, from, bytes, COPY_TO_HOST}, e);
 }
 
-/* What a rank's own slab gives, in host memory. */
-typedef struct findings {
-  partial_statistics *planes;
-  bad_point *bad;
-} findings;
-
-static int measure_slab(measure *v, findings *f, error *e) {
-  *f = (findings){v->args.planes, v->args.bad};
+/* *planes: what a rank's own planes give, in host memory. */
+static int measure_slab(measure *v, partial_statistics **planes, error *e) {
+  *planes = v->args.planes;
   if (!v->dev) {
     statistics_host_units(&v->args, 0, 1);
     statistics_host_planes(&v->args, 0, 1);
     return 0;
   }
   const device_table *t = v->dev->table;
-  *f = (findings){v->on_host, (bad_point *)(void *)((char *)v->on_host + measure_planes_bytes(v))};
+  *planes = v->on_host;
   TRY(t->apply(v->dev, STREAM_INTERIOR, &operation_statistics, &v->args, e));
-  TRY(measure_bring(v, f->planes, v->args.planes, measure_planes_bytes(v), e));
-  TRY(measure_bring(v, f->bad, v->args.bad, BAD_POINTS * sizeof *f->bad, e));
+  TRY(measure_bring(v, *planes, v->args.planes, measure_planes_bytes(v), e));
   return t->sync(v->dev, STREAM_INTERIOR, e);
 }
 
@@ -105,32 +92,9 @@ static int measure_add_planes(measure *v, const partial_statistics *planes, fiel
                             plane, v->comm));
   MPI_TRY(e, MPI_Type_free(&plane));
   s->all = statistics_of_nothing();
-  for (int z = 0; z < v->slab->nz_global; z++) statistics_add_plane(&s->all, &v->gathered[z]);
+  const uint64_t points = s->points / (uint64_t)v->slab->nz_global; /* of a plane */
+  for (int z = 0; z < v->slab->nz_global; z++) statistics_add(&s->all, &v->gathered[z], (uint64_t)z * points);
   return 0;
-}
-
-static int measure_bad_among(const measure *v, int first, int planes) {
-  uint64_t count = 0;
-  for (int z = first; z < first + planes; z++) count += v->gathered[z].nonfinite;
-  return count < BAD_POINTS ? (int)count : BAD_POINTS;
-}
-
-/* Strings the ranks' lists together, lowest planes first; everybody knows from the planes how long each is.
- */
-static int measure_gather_bad(measure *v, bad_point *mine, field_statistics *s, error *e) {
-  int ranks = v->slab->ranks;
-  uint64_t before = (uint64_t)v->slab->z0 * (uint64_t)v->slab->ny * (uint64_t)v->slab->nx;
-  for (int i = 0; i < BAD_POINTS; i++) mine[i].index += before;
-  bad_point(*lists)[BAD_POINTS];
-  TRY(ALLOC(e, lists, ranks, MEASURE));
-  int rc = MPI_Allgather(mine, sizeof *lists, MPI_BYTE, lists, sizeof *lists, MPI_BYTE, v->comm);
-  if (rc != MPI_SUCCESS) error_from_mpi(e, rc, "MPI_Allgather");
-  for (int r = 0; r < ranks && !e->id; r++)
-    for (int i = 0; i < measure_bad_among(v, v->shares[ranks + r], v->shares[r]) && s->bad_count < BAD_POINTS;
-         i++)
-      s->bad[s->bad_count++] = lists[r][i];
-  free(lists);
-  return e->id;
 }
 
 static int measure_count_slab(measure *v, const histogram_args *h, uint64_t **counts, error *e) {
@@ -146,30 +110,6 @@ static int measure_count_slab(measure *v, const histogram_args *h, uint64_t **co
   return v->dev->table->sync(v->dev, STREAM_INTERIOR, e);
 }
 
-/* From the counts of all ranks, in host memory. Those of a device go back to it. */
-static int measure_find_quantiles(measure *v, const uint64_t *counts, field_statistics *s, error *e) {
-  const quantiles_args q = {.counts = v->counts,
-                            .bins = v->bins,
-                            .points = s->points - s->all.nonfinite,
-                            .low = s->all.min,
-                            .width = (double)s->all.max - (double)s->all.min,
-                            .values = v->quantiles};
-  if (!v->dev) {
-    quantiles_host(&q, 0, 1);
-    memcpy(s->quantiles, v->quantiles, sizeof s->quantiles);
-    return 0;
-  }
-  const device_table *t = v->dev->table;
-  double *found = (double *)v->on_host + v->bins; /* behind the counts */
-  TRY(t->copy(v->dev, STREAM_INTERIOR,
-              &(copy_args){v->counts, counts, measure_counts_bytes(v), COPY_TO_DEVICE}, e));
-  TRY(t->apply(v->dev, STREAM_INTERIOR, &operation_quantiles, &q, e));
-  TRY(measure_bring(v, found, v->quantiles, measure_quantiles_bytes(v), e));
-  TRY(t->sync(v->dev, STREAM_INTERIOR, e));
-  memcpy(s->quantiles, found, sizeof s->quantiles);
-  return 0;
-}
-
 static int measure_count_values(measure *v, field_statistics *s, error *e) {
   double width = (double)s->all.max - (double)s->all.min;
   histogram_args h = {.field = v->args.field,
@@ -182,14 +122,14 @@ static int measure_count_values(measure *v, field_statistics *s, error *e) {
   MPI_TRY(e, MPI_Allreduce(MPI_IN_PLACE, counts, v->bins, MPI_UINT64_T, MPI_SUM, v->comm));
   s->bins = v->bins;
   s->histogram = counts;
-  return measure_find_quantiles(v, counts, s, e);
+  statistics_find_quantiles(s);
+  return 0;
 }
 
 /* From what the planes of all ranks give. */
-static int measure_conclude(measure *v, const findings *own, bool histogram, field_statistics *s, error *e) {
-  TRY(measure_add_planes(v, own->planes, s, e));
-  if (s->all.nonfinite > 0 && !v->dev) statistics_host_bad(&v->args, 0, 1);
-  if (s->all.nonfinite > 0) TRY(measure_gather_bad(v, own->bad, s, e));
+static int measure_conclude(measure *v, const partial_statistics *own, bool histogram, field_statistics *s,
+                            error *e) {
+  TRY(measure_add_planes(v, own, s, e));
   if (histogram && v->bins > 0 && s->all.nonfinite < s->points) TRY(measure_count_values(v, s, e));
   return 0;
 }
@@ -202,10 +142,10 @@ static void measure_begin(measure *v, const float *points, field_statistics *s) 
 }
 
 int measure_field(measure *v, const float *points, bool histogram, field_statistics *s, error *e) {
-  findings own;
+  partial_statistics *own;
   measure_begin(v, points, s);
   TRY(measure_slab(v, &own, e));
-  return measure_conclude(v, &own, histogram, s, e);
+  return measure_conclude(v, own, histogram, s, e);
 }
 
 int measure_row(measure *v, int row, field_statistics *s, error *e) {
@@ -228,7 +168,6 @@ void measure_plane(measure *v, int z, const float *plane) {
 }
 
 int measure_finish(measure *v, const float *points, bool histogram, field_statistics *s, error *e) {
-  const findings own = {v->args.planes, v->args.bad};
   measure_begin(v, points, s);
-  return measure_conclude(v, &own, histogram, s, e);
+  return measure_conclude(v, v->args.planes, histogram, s, e);
 }

@@ -15,8 +15,7 @@ typedef struct measure {
   MPI_Comm comm;    /* the ranks of the slab's partition, in its order; not owned */
   int bins;         /* of the histogram; 0: there is none */
   statistics_args args;
-  uint64_t *counts; /* of the histogram; where fields are, as are the quantiles and the pointers of args */
-  double *quantiles;
+  uint64_t *counts;             /* of the histogram; where fields are, as are the pointers of args */
   void *on_host;                /* pinned: what comes from the device; NULL where there is none */
   partial_statistics *gathered; /* planes of all ranks */
   int *shares;                  /* planes of each rank, then the first plane of each */

@@ -6,18 +6,12 @@
 #include "base/error_mpi.h"
 #include "storage.h"
 
-static const char *field_text_of(float bad, char text[16]) {
-  snprintf(text, 16, "%s", isnan(bad) ? "NaN" : bad > 0 ? "Inf" : "-Inf");
-  return text;
-}
-
 /* ERROR_NONFINITE with the first bad point where there is one. */
 static int field_refuse_nonfinite(const shot *s, const field_statistics *f, error *e) {
-  uint64_t nx = (uint64_t)s->config->nx, ny = (uint64_t)s->config->ny, first = f->bad[0].index;
-  char text[16];
+  uint64_t nx = (uint64_t)s->config->nx, ny = (uint64_t)s->config->ny, first = nonfinite_index(f->all.first);
   if (!f->all.nonfinite || e->id) return e->id;
   return FAIL(e, NONFINITE, f->step, f->all.nonfinite, f->points, first % nx, first / nx % ny,
-              first / nx / ny, field_text_of(f->bad[0].value, text));
+              first / nx / ny, nonfinite_name(f->all.first));
 }
 
 typedef void log_function(run_log *l, const char *format, ...) __attribute__((format(printf, 2, 3)));
@@ -32,19 +26,12 @@ static void field_log_quantiles(const shot *s, const field_statistics *f, log_fu
   log(s->log, "step %" PRId64 ": quantiles %s", f->step, text);
 }
 
-/* Tells the statistics, or which points are not finite besides the one that the error names. */
+/* Tells the statistics. */
 static void field_log_statistics(const shot *s, const field_statistics *f, log_function *log) {
-  uint64_t nx = (uint64_t)s->engine->slab.nx, ny = (uint64_t)s->engine->slab.ny;
-  char text[16];
-  for (int i = 1; i < f->bad_count; i++) {
-    uint64_t at = f->bad[i].index;
-    log_detail(s->log, "also not finite: x = %" PRIu64 ", y = %" PRIu64 ", z = %" PRIu64 ": %s", at % nx,
-               at / nx % ny, at / nx / ny, field_text_of(f->bad[i].value, text));
-  }
-  if (!f->all.nonfinite)
-    log(s->log, "step %" PRId64 ": min %.7g, max %.7g, mean %.7g, L2 norm %.7g", f->step, f->all.min,
-        f->all.max, statistics_mean(f), statistics_l2(f));
-  if (!f->all.nonfinite && f->bins > 0) field_log_quantiles(s, f, log);
+  if (f->all.nonfinite) return;
+  log(s->log, "step %" PRId64 ": min %.7g, max %.7g, mean %.7g, L2 norm %.7g", f->step, f->all.min,
+      f->all.max, statistics_mean(f), statistics_l2(f));
+  if (f->bins > 0) field_log_quantiles(s, f, log);
 }
 
 /* What is saved of the newest field: where it is sigma p, p (field_find_pressure). */

@@ -137,7 +137,7 @@ TEST_OF(an_operation_has_pieces_and_stages, device *dev) {
   const operation o = {.name = "staged",
                        .args_bytes = sizeof args,
                        .host = stage_first,
-                       .then = {stage_second},
+                       .then = stage_second,
                        .pieces = four_pieces};
   OK(dev->table->apply(dev, STREAM_INTERIOR, &o, &args, &E));
   OK(dev->table->sync(dev, STREAM_INTERIOR, &E));
