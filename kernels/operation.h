@@ -202,7 +202,8 @@ typedef struct maps_args {
 } maps_args;
 extern const operation operation_maps;
 
-GHOSTS_INLINE void maps_point(const maps_args *a, ptrdiff_t at) {
+GHOSTS_INLINE void maps_point(const maps_args *a, int z, int y, int x) {
+  const ptrdiff_t at = (ptrdiff_t)a->plane * z + (ptrdiff_t)a->pitch * y + x;
   const float u = a->sigma ? a->field[at] / a->sigma[at] : a->field[at];
   if (a->max && u > a->max[at]) a->max[at] = u;
   if (a->min && u < a->min[at]) a->min[at] = u;
@@ -233,7 +234,8 @@ typedef struct scale_args {
 } scale_args;
 extern const operation operation_scale;
 
-GHOSTS_INLINE void scale_point(const scale_args *a, ptrdiff_t at) {
+GHOSTS_INLINE void scale_point(const scale_args *a, int z, int y, int x) {
+  const ptrdiff_t at = (ptrdiff_t)a->plane * z + (ptrdiff_t)a->pitch * y + x;
   const float from = a->from[at];
   if (a->squares) a->squares[at] = fmaf(from, from, a->squares[at]);
   a->to[at] = a->kind == SCALE_HALF   ? 0.5f * from
@@ -255,7 +257,7 @@ typedef struct frame_args {
 } frame_args;
 extern const operation operation_frame;
 
-/* Ghost x of row (z, y), which is -RADIUS or more; in rows of own points those between them are none. */
+/* Of point (z, y, x), each -RADIUS or more, if it is a ghost. */
 GHOSTS_INLINE void frame_point(const frame_args *a, int z, int y, int x) {
   const bool own = z >= 0 && z < a->nz && y >= 0 && y < a->ny && x >= 0 && x < a->nx;
   const ptrdiff_t at = (ptrdiff_t)a->plane * z + (ptrdiff_t)a->pitch * y + x;
@@ -308,8 +310,9 @@ typedef struct undamp_args {
 } undamp_args;
 extern const operation operation_undamp;
 
-GHOSTS_INLINE void undamp_point(const undamp_args *a, ptrdiff_t at) {
+GHOSTS_INLINE void undamp_point(const undamp_args *a, int z, int y, int x) {
   const kernel_terms *t = &a->terms;
+  const ptrdiff_t at = (ptrdiff_t)a->plane * z + (ptrdiff_t)a->pitch * y + x;
   const double m = a->medium ? a->medium[at] : a->scale, kappa = t->loss[at];
   double part = 1, S = ((double)a->nu[at] - (double)a->after[at]) / m, lambda = a->nu[at] / m;
   if (a->nu[at] == 0 && a->after[at] == 0) return; /* nothing, or a point that is held */

@@ -56,46 +56,33 @@ static void operation_sample_host(const void *args, int part, int parts) {
                           host_share_begin(a->count, part + 1, parts));
 }
 
-/* Of points that do not look at each other. */
-#define POINTS(name)                                                                                         \
+/* Of points that do not look at each other: own ones, and `ghosts` on all sides of them. */
+#define POINTS(name, ghosts)                                                                                 \
   static void operation_##name##_host(const void *args, int part, int parts) {                               \
     const name##_args *a = args;                                                                             \
-    const int end = host_share_begin(a->nz * a->ny, part + 1, parts);                                        \
-    for (int row = host_share_begin(a->nz * a->ny, part, parts); row < end; row++)                           \
-      for (int x = 0; x < a->nx; x++)                                                                        \
-        name##_point(a, (ptrdiff_t)a->plane *(row / a->ny) + (ptrdiff_t)a->pitch * (row % a->ny) + x);       \
+    const int ny = a->ny + 2 * (ghosts), rows = (a->nz + 2 * (ghosts)) * ny,                                 \
+              end = host_share_begin(rows, part + 1, parts);                                                 \
+    for (int row = host_share_begin(rows, part, parts); row < end; row++)                                    \
+      for (int x = -(ghosts); x < a->nx + (ghosts); x++)                                                     \
+        name##_point(a, row / ny - (ghosts), row % ny - (ghosts), x);                                        \
   }
-POINTS(scale)
-POINTS(undamp)
+POINTS(scale, 0)
+POINTS(undamp, 0)
+POINTS(gradient, 0)
+POINTS(frame, RADIUS)
 #undef POINTS
 
-static void operation_frame_host(const void *args, int part, int parts) {
-  const frame_args *a = args;
-  const int end = host_share_begin(a->nz + 2 * RADIUS, part + 1, parts) - RADIUS;
-  for (int z = host_share_begin(a->nz + 2 * RADIUS, part, parts) - RADIUS; z < end; z++)
-    for (int y = -RADIUS; y < a->ny + RADIUS; y++)
-      for (int x = -RADIUS; x < a->nx + RADIUS; x++) frame_point(a, z, y, x);
-}
-
-static void operation_gradient_host(const void *args, int part, int parts) {
-  const gradient_args *a = args;
-  const int end = host_share_begin(a->nz * a->ny, part + 1, parts);
-  for (int row = host_share_begin(a->nz * a->ny, part, parts); row < end; row++)
-    for (int x = 0; x < a->nx; x++) gradient_point(a, row / a->ny, row % a->ny, x);
-}
-
 /* Those of `m` alone: knowing which, the compiler makes vectors of the row. */
-static inline __attribute__((always_inline)) void maps_row(const maps_args *a, maps_args m, ptrdiff_t at) {
-  m.field = a->field, m.sigma = a->sigma;
-  for (int x = 0; x < a->nx; x++) maps_point(&m, at + x);
+static inline __attribute__((always_inline)) void maps_row(const maps_args *a, maps_args m, int row) {
+  m.field = a->field, m.sigma = a->sigma, m.pitch = a->pitch, m.plane = a->plane;
+  for (int x = 0; x < a->nx; x++) maps_point(&m, row / a->ny, row % a->ny, x);
 }
 
 static inline __attribute__((always_inline)) void maps_rows(const maps_args *a, int row, int end) {
   for (; row < end; row++) {
-    const ptrdiff_t at = (ptrdiff_t)a->plane * (row / a->ny) + (ptrdiff_t)a->pitch * (row % a->ny);
-    if (a->max) maps_row(a, (maps_args){.max = a->max}, at);
-    if (a->min) maps_row(a, (maps_args){.min = a->min}, at);
-    if (a->square) maps_row(a, (maps_args){.square = a->square, .square_rest = a->square_rest}, at);
+    if (a->max) maps_row(a, (maps_args){.max = a->max}, row);
+    if (a->min) maps_row(a, (maps_args){.min = a->min}, row);
+    if (a->square) maps_row(a, (maps_args){.square = a->square, .square_rest = a->square_rest}, row);
     for (int f = 0; f < a->frequencies; f++)
       maps_row(a,
                (maps_args){.frequencies = 1,
@@ -103,7 +90,7 @@ static inline __attribute__((always_inline)) void maps_rows(const maps_args *a, 
                            .imaginary = {a->imaginary[f]},
                            .cosine = {a->cosine[f]},
                            .sine = {a->sine[f]}},
-               at);
+               row);
   }
 }
 

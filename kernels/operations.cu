@@ -3,7 +3,7 @@
  *   ghosts           the launches of images.cuh
  *   point sources    a block for each tile, a thread for each of its points
  *   receivers        a thread for each column of a receiver
- *   scaling, maps    a warp for each 32 points of a row */
+ *   the others       a warp for each 32 points of a row */
 #include <cuda_runtime.h>
 #include "images.cuh"
 #include "launch_behind.cuh"
@@ -24,11 +24,6 @@ static __device__ __forceinline__ long long operation_first_thread() {
 
 static __device__ __forceinline__ long long operation_all_threads() {
   return (long long)gridDim.x * BLOCK;
-}
-
-/* Warps for a row. */
-static __host__ __device__ unsigned operation_warps(int nx) {
-  return (unsigned)(nx + WARP - 1) / WARP;
 }
 
 /* What sources give to point (z, y, x) of a tile. */
@@ -112,100 +107,34 @@ static __global__ void __launch_bounds__(BLOCK) sample(const __grid_constant__ s
   }
 }
 
-static __global__ void __launch_bounds__(BLOCK) maps(const __grid_constant__ maps_args a) {
-  const unsigned warps = operation_warps(a.nx), all = warps * a.ny * a.nz, x0 = threadIdx.x % WARP;
+/* Of points that do not look at each other: own ones, and GHOSTS on all sides of them. */
+template <class Args, void (*POINT)(const Args *, int, int, int), int GHOSTS>
+static __global__ void __launch_bounds__(BLOCK)
+    each_point(const __grid_constant__ Args a, unsigned warps_a_row) {
+  const int ny = a.ny + 2 * GHOSTS;
+  const unsigned all = warps_a_row * ny * (a.nz + 2 * GHOSTS), lane = threadIdx.x % WARP;
   for (unsigned i = operation_first_thread() / WARP; i < all; i += operation_all_threads() / WARP) {
-    const unsigned row = i / warps, x = i % warps * WARP + x0; /* 32 bits: division is dear */
-    if (x < a.nx) maps_point(&a, (ptrdiff_t)a.plane * (row / a.ny) + (ptrdiff_t)a.pitch * (row % a.ny) + x);
+    const unsigned row = i / warps_a_row; /* 32 bits: division is dear */
+    const int x = (int)(i % warps_a_row * WARP + lane) - GHOSTS;
+    if (x < a.nx + GHOSTS) POINT(&a, (int)(row / ny) - GHOSTS, (int)(row % ny) - GHOSTS, x);
   }
 }
 
-extern "C" int operation_maps_cuda(const void *args, void *stream) {
-  const maps_args *a = static_cast<const maps_args *>(args);
-  maps<<<operation_blocks((long long)operation_warps(a->nx) * WARP * a->ny * a->nz), BLOCK, 0,
-         static_cast<cudaStream_t>(stream)>>>(*a);
-  return (int)cudaGetLastError();
-}
-
-/* Four points on 16 bytes: all is loaded before anything is stored. */
-static __device__ __forceinline__ void scale_pack(const scale_args &a, ptrdiff_t at) {
-  const auto load = [=](const float *from) { return *reinterpret_cast<const float4 *>(from + at); };
-  const bool adds = a.kind == SCALE_ADD;
-  const float4 none = {};
-  float4 from = load(a.from), by = a.by ? load(a.by) : none, to = adds ? load(a.to) : none,
-         squares = a.squares ? load(a.squares) : none;
-  scale_args one = a;
-  one.squares = a.squares ? &squares.x : nullptr;
-  one.from = &from.x, one.by = &by.x, one.to = &to.x;
-#pragma unroll
-  for (int i = 0; i < 4; i++) scale_point(&one, i);
-  *reinterpret_cast<float4 *>(a.to + at) = to;
-  if (a.squares) *reinterpret_cast<float4 *>(a.squares + at) = squares;
-}
-
-/* A warp does rows, each lane packs of them. */
-static __global__ void __launch_bounds__(BLOCK) scale(const __grid_constant__ scale_args a) {
-  constexpr int PACK = 4, WARPS = BLOCK / WARP;
-  const int lane = (int)threadIdx.x % WARP, rows = a.nz * a.ny;
-  for (int row = (int)(blockIdx.x * WARPS + threadIdx.x / WARP); row < rows; row += (int)gridDim.x * WARPS) {
-    const ptrdiff_t at = (ptrdiff_t)a.plane * (row / a.ny) + (ptrdiff_t)a.pitch * (row % a.ny);
-    for (int x = lane * PACK; x < a.nx; x += WARP * PACK)
-      if (x + PACK <= a.nx)
-        scale_pack(a, at + x);
-      else
-        for (int i = x; i < a.nx; i++) scale_point(&a, at + i);
+#define POINTS(name, ghosts)                                                                                 \
+  extern "C" int operation_##name##_cuda(const void *args, void *stream) {                                   \
+    const name##_args *a = static_cast<const name##_args *>(args);                                           \
+    const unsigned warps = (unsigned)(a->nx + 2 * (ghosts) + WARP - 1) / WARP;                               \
+    const long long rows = (a->ny + 2LL * (ghosts)) * (a->nz + 2 * (ghosts)), threads = rows * warps * WARP; \
+    each_point<name##_args, name##_point, ghosts>                                                            \
+        <<<operation_blocks(threads), BLOCK, 0, static_cast<cudaStream_t>(stream)>>>(*a, warps);             \
+    return (int)cudaGetLastError();                                                                          \
   }
-}
-
-extern "C" int operation_scale_cuda(const void *args, void *stream) {
-  const scale_args *a = static_cast<const scale_args *>(args);
-  scale<<<operation_blocks((long long)a->nz * a->ny * WARP), BLOCK, 0, static_cast<cudaStream_t>(stream)>>>(
-      *a);
-  return (int)cudaGetLastError();
-}
-
-/* A block does rows: all of those that are ghosts, the ends of others. */
-static __global__ void __launch_bounds__(BLOCK) frame(const __grid_constant__ frame_args a) {
-  const int rows = a.ny + 2 * RADIUS;
-  for (int row = (int)blockIdx.x; row < rows * (a.nz + 2 * RADIUS); row += (int)gridDim.x) {
-    const int z = row / rows - RADIUS, y = row % rows - RADIUS;
-    const bool ends = z >= 0 && z < a.nz && y >= 0 && y < a.ny;
-    for (int i = (int)threadIdx.x; i < (ends ? 2 * RADIUS : a.nx + 2 * RADIUS); i += BLOCK)
-      frame_point(&a, z, y, ends && i >= RADIUS ? a.nx + i - RADIUS : i - RADIUS);
-  }
-}
-
-extern "C" int operation_frame_cuda(const void *args, void *stream) {
-  const frame_args *a = static_cast<const frame_args *>(args);
-  frame<<<operation_blocks((a->nz + 2LL * RADIUS) * (a->ny + 2 * RADIUS) * BLOCK), BLOCK, 0,
-          static_cast<cudaStream_t>(stream)>>>(*a);
-  return (int)cudaGetLastError();
-}
-
-static __global__ void __launch_bounds__(BLOCK) gradient(const __grid_constant__ gradient_args a) {
-  for (int row = (int)blockIdx.x; row < a.nz * a.ny; row += (int)gridDim.x)
-    for (int x = (int)threadIdx.x; x < a.nx; x += BLOCK) gradient_point(&a, row / a.ny, row % a.ny, x);
-}
-
-extern "C" int operation_gradient_cuda(const void *args, void *stream) {
-  const gradient_args *a = static_cast<const gradient_args *>(args);
-  gradient<<<operation_blocks((long long)a->nz * a->ny * BLOCK), BLOCK, 0,
-             static_cast<cudaStream_t>(stream)>>>(*a);
-  return (int)cudaGetLastError();
-}
-
-static __global__ void __launch_bounds__(BLOCK) undamp(const __grid_constant__ undamp_args a) {
-  for (int row = (int)blockIdx.x; row < a.nz * a.ny; row += (int)gridDim.x)
-    for (int x = (int)threadIdx.x; x < a.nx; x += BLOCK)
-      undamp_point(&a, (ptrdiff_t)a.plane * (row / a.ny) + (ptrdiff_t)a.pitch * (row % a.ny) + x);
-}
-
-extern "C" int operation_undamp_cuda(const void *args, void *stream) {
-  const undamp_args *a = static_cast<const undamp_args *>(args);
-  undamp<<<operation_blocks((long long)a->nz * a->ny * BLOCK), BLOCK, 0, static_cast<cudaStream_t>(stream)>>>(
-      *a);
-  return (int)cudaGetLastError();
-}
+POINTS(scale, 0)
+POINTS(undamp, 0)
+POINTS(gradient, 0)
+POINTS(maps, 0)
+POINTS(frame, RADIUS)
+#undef POINTS
 
 extern "C" int operation_ghosts_cuda(const void *args, void *stream) {
   return (int)images::launch(static_cast<const kernel_args *>(args), static_cast<cudaStream_t>(stream));
