@@ -271,9 +271,10 @@ template <enum equation Q, bool TERMS, int AXIS, int INWARD, bool PACKS, row_kin
   /* Images in z of the rows that it has stored along y. */
   __device__ __forceinline__ void store_images() const {
     const kernel_args &f = a.field;
-    if (w.lanes < 1 || !ghosts_touch(w.z(), f.nz, f.ghosts[FACE_Z_LO], f.ghosts[FACE_Z_HI])) return;
+    if (!ghosts_touch(w.z(), f.nz, f.ghosts[FACE_Z_LO], f.ghosts[FACE_Z_HI])) return;
 #pragma unroll 1
-    for (int t = 0; t < w.c.count; t++) images::store_in_z(f, f.out + (w.at + t * w.step), w.z(), w.lanes);
+    for (int t = 0; t < w.c.count; t++)
+      for (int n = 0; n < PACK && n < w.lanes; n++) ghosts_renew(&f, w.z(), w.y() + t * INWARD, w.x() + n);
   }
 };
 
@@ -337,18 +338,16 @@ static __device__ __forceinline__ void walk_along_y(const absorb_args &a, const 
                                             shared);
 }
 
-/* Images in z of what the sweep has stored, a pack a thread. */
+/* Images in z of what the sweep has stored, a point a thread. */
 static __device__ __forceinline__ void store_images(const absorb_args &a, const whole_shell &s,
                                                     unsigned block) {
   const kernel_args &f = a.field;
-  const int packs = (f.nx + PACK - 1) / PACK, i = (int)(block * WALK_THREADS + threadIdx.x),
-            x = i % packs * PACK, y = s.y.lo + i / packs;
+  const int i = (int)(block * WALK_THREADS + threadIdx.x), x = i % f.nx, y = s.y.lo + i / f.nx;
   await_launch_before();
   if (y >= s.y.hi) return;
   for (int n = 0; n < images::NEAR_FACES; n++) {
     const int z = images::plane_near_face(n, f.nz);
-    if (z >= s.z.lo && z < s.z.hi)
-      images::store_in_z(f, f.out + ((ptrdiff_t)f.plane * z + (ptrdiff_t)f.pitch * y + x), z, f.nx - x);
+    if (z >= s.z.lo && z < s.z.hi) ghosts_renew(&f, z, y, x);
   }
 }
 
@@ -436,8 +435,8 @@ cudaError_t launch_whole(const absorb_args &args, const whole_shell &shell, cuda
   static const whole_kernel packs(reinterpret_cast<const void *>(whole<Q, TERMS, true, STACK>)),
       points(reinterpret_cast<const void *>(whole<Q, TERMS, false, STACK>));
   const whole_kernel &kernel = args.field.nx % PACK ? points : packs;
-  const long long image_packs = (long long)shell.image_rows * blocks_for(args.field.nx, PACK);
-  const unsigned blocks = shell.walks() + blocks_for(image_packs, WALK_THREADS);
+  const unsigned blocks =
+      shell.walks() + blocks_for((long long)shell.image_rows * args.field.nx, WALK_THREADS);
   if (blocks == 0) return cudaSuccess;
   absorb_args a = args;
   whole_shell s = shell;

@@ -23,6 +23,7 @@
 #define STENCIL_BULK_TENSOR_CUH
 
 #include "bulk_tensor_ring.cuh"
+#include "launch_behind.cuh"
 #include "star.cuh"
 #include "terms.h"
 
