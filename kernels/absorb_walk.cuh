@@ -54,8 +54,9 @@ struct course {
 };
 
 /* A thread on its way along axis 1 (y) or 2 (z), up or down. It asks for its own operands TURNS turns ahead. FLAT: through
- * a stack along z, whose rows do not look at each other (kernel_args.flat). */
-template <int AXIS, int INWARD, int TURNS, bool FLAT> struct walk {
+ * a stack along z, whose rows do not look at each other (kernel_args.flat). PACKS: rows are whole packs, so that those of the
+ * state are on 16 bytes. */
+template <int AXIS, int INWARD, int TURNS, bool PACKS, bool FLAT> struct walk {
   static constexpr int HALO = FLAT ? 0 : RADIUS; /* rows of a tile before and after its own */
   static constexpr int TILE = TILE_X * (WALK_WARPS + 2 * HALO);
   const kernel_args &f;
@@ -111,13 +112,15 @@ template <int AXIS, int INWARD, int TURNS, bool FLAT> struct walk {
   __device__ __forceinline__ float *operand(int t, int o) const {
     return own + (t % TURNS * (OPERANDS / TURNS) + o) * (WALK_THREADS * PACK);
   }
-  /* Starts the copy of those points of a pack whose bits are set. */
-  __device__ __forceinline__ void ask(int t, int o, const float *from, bool pack, unsigned points) const {
+  /* Starts the copy of a pack, or of the points of it that exist. */
+  __device__ __forceinline__ void ask(int t, int o, const float *from) const {
     float *to = operand(t, o);
-    if (pack) return bulk_tensor::copy_pack(to, from);
+    if (PACKS)
+      bulk_tensor::copy_pack(to, from);
+    else
 #pragma unroll
-    for (int n = 0; n < PACK; n++)
-      if (points >> n & 1) bulk_tensor::copy_float(to + n, from + n);
+      for (int n = 0; n < PACK; n++)
+        if (n < lanes) bulk_tensor::copy_float(to + n, from + n);
   }
   /* The copies of a turn are those between two calls of this. */
   __device__ __forceinline__ void asked() const {
@@ -126,15 +129,21 @@ template <int AXIS, int INWARD, int TURNS, bool FLAT> struct walk {
   __device__ __forceinline__ void await_own() const {
     bulk_tensor::wait_groups<TURNS - 1>();
   }
-  __device__ __forceinline__ void put(float *to, const float v[PACK], bool pack, unsigned points) const {
-    if (pack)
+  __device__ __forceinline__ void get(float v[PACK], const float *from) const {
+    if (PACKS)
+      star::load(v, from);
+    else
+#pragma unroll
+      for (int n = 0; n < PACK; n++)
+        if (n < lanes) v[n] = from[n];
+  }
+  __device__ __forceinline__ void put(float *to, const float v[PACK]) const {
+    if (PACKS)
       star::put(to, v);
     else
-      star::put_points(to, v, points);
-  }
-  /* Bits: which points of the pack exist. */
-  __device__ __forceinline__ unsigned existing() const {
-    return lanes < 1 ? 0 : lanes < PACK ? (1u << lanes) - 1 : 15;
+#pragma unroll
+      for (int n = 0; n < PACK; n++)
+        if (n < lanes) to[n] = v[n];
   }
 
   __device__ __forceinline__ void open() {

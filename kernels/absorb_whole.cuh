@@ -34,7 +34,7 @@ template <enum equation Q, bool TERMS, int AXIS, int INWARD, bool PACKS, row_kin
   static constexpr int TURNS = CROSSING ? 1 : 2; /* ahead: where layers cross, all room is for one turn */
   const absorb_args &a;
   const absorb_axis &s;
-  walk<AXIS, INWARD, TURNS, ROWS == STACKED> w;
+  walk<AXIS, INWARD, TURNS, PACKS, ROWS == STACKED> w;
   ptrdiff_t state_step, state;        /* as step and at, of the state */
   ptrdiff_t addend_step, addend;      /* ... of the addends of layers along x */
   bool has_addend;                    /* has the pack points in a layer along x? */
@@ -63,22 +63,19 @@ template <enum equation Q, bool TERMS, int AXIS, int INWARD, bool PACKS, row_kin
   /* CROSSING: starts the copies of what add_along_y reads. */
   __device__ __forceinline__ void ask_along_y(int t) const {
     const absorb_axis &sy = a.axis[1];
-    const unsigned points = PACKS ? 0 : w.existing();
     if (t >= w.c.count || w.lanes < 1) return;
-    w.ask(t, ZETA_Y, sy.zeta + state_along_y(t, 0), PACKS, points);
+    w.ask(t, ZETA_Y, sy.zeta + state_along_y(t, 0));
 #pragma unroll
-    for (int k = 0; k <= ABSORB_BEYOND; k++)
-      w.ask(t, BEFORE_Y + k, sy.psi_in + state_along_y(t, k), PACKS, points);
+    for (int k = 0; k <= ABSORB_BEYOND; k++) w.ask(t, BEFORE_Y + k, sy.psi_in + state_along_y(t, k));
   }
   __device__ __forceinline__ void ask_for(int t) const {
     const kernel_args &f = a.field;
     if (t < w.c.count && w.lanes > 0) {
-      const unsigned points = PACKS ? 0 : w.existing();
-      w.ask(t, BEFORE, remembered(t, ABSORB_BEYOND), PACKS, points);
-      w.ask(t, ZETA, s.zeta + (state + t * state_step), PACKS, points);
-      w.ask(t, OUT, (f.before ? f.before : f.out) + (w.at + t * w.step), PACKS, points);
-      if (f.medium[0]) w.ask(t, MEDIUM, f.medium[0] + (w.at + t * w.step), PACKS, points);
-      if (has_addend) w.ask(t, ADDEND, a.addends + (addend + t * addend_step), true, 0);
+      w.ask(t, BEFORE, remembered(t, ABSORB_BEYOND));
+      w.ask(t, ZETA, s.zeta + (state + t * state_step));
+      w.ask(t, OUT, (f.before ? f.before : f.out) + (w.at + t * w.step));
+      if (f.medium[0]) w.ask(t, MEDIUM, f.medium[0] + (w.at + t * w.step));
+      if (has_addend) bulk_tensor::copy_pack(w.operand(t, ADDEND), a.addends + (addend + t * addend_step));
     }
     w.asked();
   }
@@ -134,10 +131,9 @@ template <enum equation Q, bool TERMS, int AXIS, int INWARD, bool PACKS, row_kin
       asm volatile("" ::: "memory"); /* or all is loaded at once */
     }
     if (w.lanes < 1) return;
-    const unsigned points = PACKS ? 0 : w.existing();
     const ptrdiff_t at = state_along_y(t, 0);
-    w.put(sy.psi_out + at, psi_y, PACKS, points);
-    w.put(sy.zeta + at, zeta_y, PACKS, points);
+    w.put(sy.psi_out + at, psi_y);
+    w.put(sy.zeta + at, zeta_y);
   }
   /* What layers along the axes before this one add. */
   __device__ __forceinline__ void look_up(float sum[PACK], int t) const {
@@ -153,12 +149,7 @@ template <enum equation Q, bool TERMS, int AXIS, int INWARD, bool PACKS, row_kin
   __device__ __forceinline__ void load_term(float to[PACK], const float *from, int t) const {
     const float *row = from + (w.at + t * w.step);
     if (t + 1 < w.c.count) asm volatile("prefetch.global.L2 [%0];" ::"l"(row + w.step));
-    if (PACKS)
-      star::load(to, row);
-    else
-#pragma unroll
-      for (int n = 0; n < PACK; n++)
-        if (n < w.lanes) to[n] = row[n];
+    w.get(to, row);
   }
   __device__ __forceinline__ void load_terms(terms_pack &p, int t) const {
     const kernel_terms &k = a.field.terms;
@@ -191,7 +182,7 @@ template <enum equation Q, bool TERMS, int AXIS, int INWARD, bool PACKS, row_kin
     if (w.lanes < 1) return;
 #pragma unroll
     for (int l = 0; l < MEMORIES_MAX; l++)
-      if (l < k.memories) w.put(k.memory[l] + (w.at + t * w.step), p.r[l], PACKS, PACKS ? 0 : w.existing());
+      if (l < k.memories) w.put(k.memory[l] + (w.at + t * w.step), p.r[l]);
   }
   __device__ __forceinline__ void start() {
     float before[ABSORB_BEYOND][PACK] = {};
@@ -259,14 +250,13 @@ template <enum equation Q, bool TERMS, int AXIS, int INWARD, bool PACKS, row_kin
   }
   __device__ __forceinline__ void store(int t, const float zeta[PACK], const float out[PACK]) const {
     if (w.lanes < 1) return;
-    const unsigned points = PACKS ? 0 : w.existing();
     const int beyond = AXIS == 2 ? absorb_left(&a, {w.c.i + t, INWARD}, w.c.z + t * INWARD) : 0;
-    w.put(s.psi_out + (state + t * state_step), psi[0], PACKS, points);
-    w.put(s.zeta + (state + t * state_step), zeta, PACKS, points);
-    w.put(a.field.out + (w.at + t * w.step), out, PACKS, points);
+    w.put(s.psi_out + (state + t * state_step), psi[0]);
+    w.put(s.zeta + (state + t * state_step), zeta);
+    w.put(a.field.out + (w.at + t * w.step), out);
 #pragma unroll
     for (int k = 1; k <= ABSORB_BEYOND; k++)
-      if (k <= beyond) w.put(s.psi_out + (state + (t + k) * state_step), psi[k], PACKS, points);
+      if (k <= beyond) w.put(s.psi_out + (state + (t + k) * state_step), psi[k]);
   }
   /* Images in z of the rows that it has stored along y. */
   __device__ __forceinline__ void store_images() const {

@@ -58,13 +58,6 @@ static __device__ __forceinline__ bool has_images(const kernel_args &a, point p)
          ghosts_touch(p.z, a.nz, g[FACE_Z_LO], g[FACE_Z_HI]);
 }
 
-static __device__ __forceinline__ void store_lanes(float *to, const float v[PACK], int lanes) {
-  if (lanes >= PACK)
-    *reinterpret_cast<float4 *>(to) = make_float4(v[0], v[1], v[2], v[3]);
-  else
-    for (int i = 0; i < lanes; i++) to[i] = v[i];
-}
-
 /* Stores new values here, and in the neighbours' ghosts where the plane is one that they wait for. */
 static __device__ __forceinline__ void store_everywhere(const kernel_args &a, const copies &c, point p,
                                                         const float v[PACK]) {
@@ -80,30 +73,21 @@ static __device__ __forceinline__ void store_everywhere(const kernel_args &a, co
     }
     return;
   }
-  store_lanes(to, v, lanes);
-  if (c.remote[0] && p.z < RADIUS) store_lanes(c.remote[0] + plane * p.z + at, v, lanes);
+  star::put(to, v, lanes);
+  if (c.remote[0] && p.z < RADIUS) star::put(c.remote[0] + plane * p.z + at, v, lanes);
   if (c.remote[1] && p.z >= a.nz - RADIUS)
-    store_lanes(c.remote[1] + plane * (p.z - (a.nz - RADIUS)) + at, v, lanes);
+    star::put(c.remote[1] + plane * (p.z - (a.nz - RADIUS)) + at, v, lanes);
 }
 
 /* Adds the arms in x and y of the four points at `own`, which are u. */
-static __device__ __forceinline__ void add_arms(float sum[PACK], const float u[PACK], const float *own,
+static __device__ __forceinline__ void add_arms(float sum[1][PACK], const float u[PACK], const float *own,
                                                 const kernel_args &a) {
-  float row[PACK + 2 * RADIUS], up[PACK], down[PACK];
-  star::load(row, own - RADIUS);
-  star::load(row + RADIUS + PACK, own + PACK);
+  float row[1][PACK + 2 * RADIUS];
+  star::load(row[0], own - RADIUS);
+  star::load(row[0] + RADIUS + PACK, own + PACK);
 #pragma unroll
-  for (int i = 0; i < PACK; i++) row[RADIUS + i] = u[i];
-#pragma unroll
-  for (int r = 1; r <= RADIUS; r++) {
-    star::load(up, own - r * (ptrdiff_t)a.pitch);
-    star::load(down, own + r * (ptrdiff_t)a.pitch);
-#pragma unroll
-    for (int i = 0; i < PACK; i++) {
-      sum[i] = __fmaf_rn(a.wy[r], __fadd_rn(up[i], down[i]), sum[i]);
-      sum[i] = __fmaf_rn(a.wx[r], __fadd_rn(row[RADIUS + i - r], row[RADIUS + i + r]), sum[i]);
-    }
-  }
+  for (int i = 0; i < PACK; i++) row[0][RADIUS + i] = u[i];
+  star::add_arms_from<1>(sum, row, own, (int)a.pitch, a);
 }
 
 template <enum equation Q>
@@ -133,7 +117,7 @@ static __device__ void march_piece(const kernel_args &a, const copies &c, int y,
     for (int i = 0; i < PACK; i++) u[0][i] = next[i];
     if (p + 1 < z.end + RADIUS) star::load(next, own + plane * (p + 1));
     star::arrive<one_row>(done, sums, u, a);
-    if (p >= z.begin && p < z.end) add_arms(sums[4][0], u[0], own + plane * p, a);
+    if (p >= z.begin && p < z.end) add_arms(sums[4], u[0], own + plane * p, a);
     if (p - RADIUS >= z.begin) finish_plane<Q>(a, c, {p - RADIUS, y, x}, done[0]);
   }
 }

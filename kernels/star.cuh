@@ -118,11 +118,12 @@ __device__ __forceinline__ void put(float *to, const float v[PACK]) {
   *reinterpret_cast<float4 *>(to) = make_float4(v[0], v[1], v[2], v[3]);
 }
 
-/* Where memory has no whole packs: stores the points whose bits are set. */
-__device__ __forceinline__ void put_points(float *to, const float v[PACK], unsigned points) {
+/* The first `lanes` of four. */
+__device__ __forceinline__ void put(float *to, const float v[PACK], int lanes) {
+  if (lanes >= PACK) return put(to, v);
 #pragma unroll
-  for (int n = 0; n < PACK; n++)
-    if (points >> n & 1) to[n] = v[n];
+  for (int i = 0; i < PACK - 1; i++)
+    if (i < lanes) to[i] = v[i];
 }
 
 /* Adds the arms in x and y to `sum`. `own` is the thread's first point in a slot with rows of `pitch`; its points are
