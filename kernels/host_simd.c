@@ -28,7 +28,7 @@ enum {
 /* Sweeps over the blocks of a share. */
 static void simd_each_block(const host_isa *isa, sweep *s, host_share share) {
   const kernel_args *a = s->args;
-  host_block *const run = isa->block_of(a->equation, s->layers != NULL);
+  host_block *const run = isa->block_of(s);
   find_x_images(s, isa->lanes);
   s->share = share;
   const int rows = host_block_rows(a->nx);
@@ -235,7 +235,7 @@ static inline __attribute__((always_inline)) void simd_inject(const inject_args 
 
 const host_isa *host_isa_get(int index) {
   static const host_isa sets[] = {
-      /* the 8 columns of a receiver are a vector of AVX2 */
+  /* the 8 columns of a receiver are a vector of AVX2 */
 #ifdef __x86_64__
       {"AVX-512", lanes_avx512, block_of_avx512, inject_avx512, sample_avx2},
       {"AVX2+FMA", lanes_avx2, block_of_avx2, inject_avx2, sample_avx2},

@@ -34,7 +34,7 @@ typedef void host_block(const struct sweep *s, block b, int z_begin, int z_end);
 typedef struct host_isa {
   const char *name; /* "AVX-512", "AVX2+FMA", "portable C" */
   int lanes;        /* floats of a vector */
-  host_block *(*block_of)(enum equation equation, bool layers);
+  host_block *(*block_of)(const struct sweep *s);
   host_inject *inject;
   host_sample *sample;
 } host_isa;
