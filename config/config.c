@@ -277,6 +277,14 @@ bool config_has_maps(const config *c) {
   return c->maps_quantities[0] || c->maps_dft[0] > 0;
 }
 
+const char *const OUTPUT_ENDINGS[] = {".xdmf", ".hdf.series", RECEIVERS_ENDING, MAPS_ENDING, GRADIENT_ENDING};
+
+bool config_writes(const config *c, enum output_file which) {
+  if (which == OUTPUT_TRACES) return c->receivers != RECEIVERS_NONE;
+  if (which == OUTPUT_MAPS) return config_has_maps(c);
+  return which != OUTPUT_GRADIENT || config_has_gradient(c);
+}
+
 const char *const MAP_NAMES[MAP_QUANTITIES] = {"max", "min", "rms"};
 
 int config_next_map(const char **text) {

@@ -251,6 +251,14 @@ config_cut config_cut_of(const config *c, int axis);
 bool config_cuts(const config *c);
 /* Does the run keep maps? */
 bool config_has_maps(const config *c);
+/* Files that it writes under its output path besides fields: two lists of those, and what a whole run comes to. */
+enum output_file { OUTPUT_XDMF, OUTPUT_PARAVIEW, OUTPUT_TRACES, OUTPUT_MAPS, OUTPUT_GRADIENT, OUTPUT_FILES };
+#define RECEIVERS_ENDING ".receivers.h5"
+#define MAPS_ENDING      ".maps.hdf"
+#define GRADIENT_ENDING  ".gradient.h5"
+extern const char *const OUTPUT_ENDINGS[OUTPUT_FILES];
+/* Does this run write it? Lists: always, as if it saved fields. */
+bool config_writes(const config *c, enum output_file which);
 /* What [maps] quantities may name, and whether it names number i of these. */
 enum { MAP_QUANTITIES = 3 };
 extern const char *const MAP_NAMES[MAP_QUANTITIES];

@@ -314,14 +314,11 @@ static int check_report(checker *k) {
   char table[CONFIG_TEXT + 8];
   snprintf(table, sizeof table, "%.*ssurvey", (int)(check_base(c->output_path) - c->output_path),
            c->output_path);
-  const bool taken = config_reads(c, file) || (c->survey_file[0] && check_is_one_of(file, table, ".csv")) ||
-                     check_is_one_of(file, c->output_path, ".xdmf") ||
-                     check_is_one_of(file, c->output_path, ".hdf.series") ||
-                     check_is_one_of(file, c->output_path, ".receivers.h5") ||
-                     check_is_one_of(file, c->output_path, ".gradient.h5") ||
-                     check_is_one_of(file, c->output_path, ".maps.hdf") ||
-                     check_is_step_of(file, c->output_path, ".hdf") ||
-                     check_is_step_of(file, c->checkpoint_path, ".h5");
+  bool taken = config_reads(c, file) || (c->survey_file[0] && check_is_one_of(file, table, ".csv")) ||
+               check_is_step_of(file, c->output_path, ".hdf") ||
+               check_is_step_of(file, c->checkpoint_path, ".h5");
+  for (int i = 0; i < OUTPUT_FILES && !taken; i++)
+    taken = check_is_one_of(file, c->output_path, OUTPUT_ENDINGS[i]);
   return taken ? check_refuse(k, "report", "file", "a file that the run neither reads nor writes otherwise")
                : 0;
 }

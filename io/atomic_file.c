@@ -38,9 +38,15 @@ bool path_ground(const char *path, char ground[FILE_NAME]) {
   return true;
 }
 
-int path_step_name(char name[FILE_NAME], const char *path, int64_t step, const char *extension, error *e) {
-  const int n = snprintf(name, FILE_NAME, "%s.%08" PRId64 "%s", path, step, extension);
+int path_name(char name[FILE_NAME], const char *path, const char *ending, error *e) {
+  const int n = snprintf(name, FILE_NAME, "%s%s", path, ending);
   return n < FILE_NAME ? 0 : FAIL(e, FILE_WRITE, path, strerror(ENAMETOOLONG));
+}
+
+int path_step_name(char name[FILE_NAME], const char *path, int64_t step, const char *extension, error *e) {
+  char ending[64];
+  snprintf(ending, sizeof ending, ".%08" PRId64 "%s", step, extension);
+  return path_name(name, path, ending, e);
 }
 
 const char *path_step(const char *path, const char *extension, const char *file, int64_t *step) {
@@ -185,6 +191,14 @@ void temporary_remove(const char *path, const char *extension) {
   closedir(open);
 }
 
+void temporary_remove_fields(const char *path) {
+  char list[FILE_NAME];
+  error ignored = {0};
+  temporary_remove(path, ".hdf");
+  for (int i = OUTPUT_XDMF; i <= OUTPUT_PARAVIEW; i++)
+    if (!path_name(list, path, OUTPUT_ENDINGS[i], &ignored)) temporary_remove(list, NULL);
+}
+
 /* --- paths --- */
 
 int path_make_folder(const char *path, bool dry, bool *missing, error *e) {
@@ -240,12 +254,10 @@ int path_check_no_folder(const char *name, error *e) {
 }
 
 int path_check_output(const char *path, error *e) {
-  const char *const endings[] = {SERIES_XDMF, SERIES_PARAVIEW, RESULT_ENDINGS[0], RESULT_ENDINGS[1],
-                                 RESULT_ENDINGS[2]};
   TRY(path_check_writable((named_path){"[output] path", path}, e));
-  for (size_t i = 0; i < sizeof endings / sizeof *endings; i++) {
+  for (int i = 0; i < OUTPUT_FILES; i++) {
     char name[FILE_NAME];
-    snprintf(name, sizeof name, "%s%s", path, endings[i]);
+    TRY(path_name(name, path, OUTPUT_ENDINGS[i], e));
     TRY(path_check_no_folder(name, e));
   }
   return 0;

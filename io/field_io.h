@@ -49,9 +49,7 @@ typedef struct field_name {
   int frequencies; /* 0: (nz, ny, nx); else as many parts, each of pairs: (frequency, nz, ny, nx, 2) */
 } field_name;
 
-#define MAPS_ENDING ".maps.hdf"
-
-/* Where the planes of one of several fields come from. */
+/* Where the planes of a field, or of one of its frequencies, come from. */
 typedef struct field_planes {
   field_source *source;
   void *context;
@@ -80,9 +78,8 @@ typedef struct field_meta {
  * attributes; /histogram where there is one: counts, int64, of equal bins over [min, max], with the axis /bin. Written
  * under a temporary name in the same folder, synced and renamed; after a failure (exit 2) no file is left
  * under either name. What killed runs left half written under PATH, of all steps and the series, goes: at the
- * first call, and again after ten minutes. With meta->ending, several fields: then `context` is const field_planes[fields], and
- * `source` counts for nothing; likewise. */
-int field_write(const field_io *io, const field_meta *meta, field_source *source, void *context, error *e);
+ * first call, and again after ten minutes. `parts`: of the field, or with meta->ending of all fields, each of its frequencies where it has some. */
+int field_write(const field_io *io, const field_meta *meta, const field_planes *parts, error *e);
 
 /* One saved step of a series. */
 typedef struct series_entry {

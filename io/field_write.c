@@ -18,24 +18,13 @@ typedef struct field_writer {
   const field_io *io;
   const field_meta *meta;
   field_grid grid;
-  field_planes parts[WRITE_PARTS];
+  const field_planes *parts; /* of its fields, or of their frequencies */
+  const field_name *names;   /* of its fields */
+  int fields;
   new_file file;               /* where it is compressed only rank 0 has it, */
   new_hdf5 to;                 /* through HDF5 */
   hid_t dataset[WRITE_FIELDS]; /* rank 0's */
 } field_writer;
-
-static int write_fields(const field_writer *w) {
-  return w->meta->ending ? w->meta->fields : 1;
-}
-
-/* Parts of a field: its frequencies, if it has some. */
-static int write_frequencies(const field_writer *w, int i) {
-  return w->meta->ending ? w->meta->names[i].frequencies : 0;
-}
-
-static const char *write_name(const field_writer *w, int i) {
-  return w->meta->ending ? w->meta->names[i].name : "u";
-}
 
 field_grid field_grid_of(const field_meta *m, const slab *s) {
   const int points[3] = {s->nx, s->ny, s->nz_global};
@@ -113,16 +102,16 @@ static void write_datasets(field_writer *w) {
   hid_t image = H5Gcreate2(f->file, "VTKHDF", H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT);
   hid_t points = image < 0 ? -1 : H5Gcreate2(image, "PointData", H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT);
   if (new_hdf5_check(f, points >= 0)) write_image(f, image, &w->grid);
-  for (int i = 0; i < write_fields(w); i++) {
-    const hsize_t pairs[5] = {(hsize_t)write_frequencies(w, i), shape[0], shape[1], shape[2], 2};
+  for (int i = 0; i < w->fields; i++) {
+    const hsize_t pairs[5] = {(hsize_t)w->names[i].frequencies, shape[0], shape[1], shape[2], 2};
     if (pairs[0]) { /* no field that VTK knows */
-      w->dataset[i] = dataset_create(f, write_name(w, i), H5T_IEEE_F32LE, 5, pairs, 0);
+      w->dataset[i] = dataset_create(f, w->names[i].name, H5T_IEEE_F32LE, 5, pairs, 0);
       continue;
     }
-    snprintf(name, sizeof name, "VTKHDF/PointData/%s", write_name(w, i));
+    snprintf(name, sizeof name, "VTKHDF/PointData/%s", w->names[i].name);
     w->dataset[i] = dataset_create(f, name, H5T_IEEE_F32LE, 3, shape, w->meta->compress);
     if (!f->failure.id)
-      new_hdf5_check(f, H5Lcreate_hard(points, write_name(w, i), f->file, write_name(w, i), H5P_DEFAULT,
+      new_hdf5_check(f, H5Lcreate_hard(points, w->names[i].name, f->file, w->names[i].name, H5P_DEFAULT,
                                        H5P_DEFAULT) >= 0);
   }
   if (points >= 0) H5Gclose(points);
@@ -145,7 +134,7 @@ static void write_frequency_axes(field_writer *w, int i) {
   static const char *const names[] = {"frequency", "z", "y", "x", "part"}, *const parts[] = {"real",
                                                                                              "imaginary"};
   new_hdf5 *f = &w->to;
-  const hsize_t count = (hsize_t)write_frequencies(w, i);
+  const hsize_t count = (hsize_t)w->names[i].frequencies;
   axis_create(f, &(axis){.name = "frequency",
                          .words = {"Hz", "frequency"},
                          .points = count,
@@ -168,13 +157,13 @@ static void write_axes(field_writer *w) {
                            .from = w->grid.cut[2 - i].first,
                            .every = w->grid.cut[2 - i].every,
                            .spacing = m->spacing[2 - i]});
-  for (int i = 0; i < write_fields(w); i++) {
-    if (write_frequencies(w, i))
+  for (int i = 0; i < w->fields; i++) {
+    if (w->names[i].frequencies)
       write_frequency_axes(w, i);
     else
       axes_attach(f, w->dataset[i], 3, names);
     if (m->ending)
-      dataset_describe(f, w->dataset[i], (dataset_words){m->names[i].units, m->names[i].long_name});
+      dataset_describe(f, w->dataset[i], (dataset_words){w->names[i].units, w->names[i].long_name});
   }
   if (m->gradient) gradient_describe(f, &m->run, m->gradient);
   if (!m->ending) write_time(w);
@@ -186,16 +175,10 @@ static void write_axes(field_writer *w) {
  * process has left cannot be told at first. */
 static void write_remove_abandoned(const field_io *io) {
   const double BETWEEN = 600; /* s */
-  static const char *const lists[] = {SERIES_XDMF, SERIES_PARAVIEW};
-  char series[FILE_NAME];
   const double now = clock_seconds();
   if (now < io->way->next_look) return;
   io->way->next_look = now + BETWEEN;
-  temporary_remove(io->path, ".hdf");
-  for (size_t i = 0; i < sizeof lists / sizeof *lists; i++) {
-    snprintf(series, sizeof series, "%s%s", io->path, lists[i]);
-    temporary_remove(series, NULL);
-  }
+  temporary_remove_fields(io->path);
 }
 
 /* On rank 0. What compressed values take nobody knows. */
@@ -203,7 +186,7 @@ static int write_create(field_writer *w, error *e) {
   const config_cut *cut = w->grid.cut;
   const uint64_t points = (uint64_t)cut[0].count * (uint64_t)cut[1].count * (uint64_t)cut[2].count;
   uint64_t floats = 0;
-  for (int i = 0; i < write_fields(w); i++) floats += (uint64_t)larger(2 * write_frequencies(w, i), 1);
+  for (int i = 0; i < w->fields; i++) floats += (uint64_t)larger(2 * w->names[i].frequencies, 1);
   if (!w->meta->compress) TRY(space_check(w->file.name, floats * points * sizeof(float), e));
   temporary_name(w->file.plan.temporary, sizeof w->file.plan.temporary, w->file.name);
   if (w->meta->compress && H5Zfilter_avail(H5Z_FILTER_DEFLATE) <= 0) return FAIL(e, FIELD_NO_GZIP);
@@ -212,9 +195,9 @@ static int write_create(field_writer *w, error *e) {
   write_datasets(w);
   write_axes(w);
   if (!w->to.failure.id) new_hdf5_check(&w->to, H5Fflush(w->to.file, H5F_SCOPE_GLOBAL) >= 0);
-  for (int i = 0, part = 0; i < write_fields(w) && !w->meta->compress && !w->to.failure.id; i++) {
+  for (int i = 0, part = 0; i < w->fields && !w->meta->compress && !w->to.failure.id; i++) {
     const uint64_t first = (uint64_t)H5Dget_offset(w->dataset[i]);
-    const int frequencies = write_frequencies(w, i);
+    const int frequencies = w->names[i].frequencies;
     for (int k = 0; k < larger(frequencies, 1); k++)
       w->file.plan.at[part++] = first + (uint64_t)k * 2 * points * sizeof(float);
   }
@@ -278,12 +261,12 @@ static int write_planes(field_writer *w, error *e) {
   field_rows rows[WRITE_PARTS];
   row_part own[WRITE_PARTS];
   int parts = 0;
-  for (int i = 0; i < write_fields(w); i++)
-    for (int k = 0; k < larger(write_frequencies(w, i), 1); k++, parts++) {
-      rows[parts] = (field_rows){w, &w->parts[parts]};
-      own[parts] = (row_part){.array = write_name(w, i),
+  for (int i = 0; i < w->fields; i++)
+    for (int k = 0; k < larger(w->names[i].frequencies, 1); k++, parts++) {
+      rows[parts] = (field_rows){w, w->parts ? &w->parts[parts] : NULL}; /* a data server has no planes */
+      own[parts] = (row_part){.array = w->names[i].name,
                               .at = w->file.plan.at[parts],
-                              .row_bytes = write_frequencies(w, i) ? 2 * plane : plane,
+                              .row_bytes = w->names[i].frequencies ? 2 * plane : plane,
                               .first = first,
                               .count = count,
                               .move = write_put_planes,
@@ -328,28 +311,22 @@ static int write_measure(field_writer *w, error *e) {
 
 /* On rank 0: the file gets its name, or goes. */
 static int write_settle(field_writer *w, error *e) {
-  for (int i = 0; i < write_fields(w); i++) dataset_close(&w->to, w->dataset[i]);
+  for (int i = 0; i < w->fields; i++) dataset_close(&w->to, w->dataset[i]);
   new_hdf5_close(&w->to, e);
   return atomic_file_commit(w->file.plan.temporary, w->file.name, NULL, e);
 }
 
-static int write_find_name(field_writer *w, error *e) {
-  const field_meta *m = w->meta;
-  if (!m->ending) return path_step_name(w->file.name, w->io->path, m->run.step, ".hdf", e);
-  if (snprintf(w->file.name, sizeof w->file.name, "%s%s", w->io->path, m->ending) < FILE_NAME) return 0;
-  return FAIL(e, FILE_WRITE, w->io->path, strerror(ENAMETOOLONG));
-}
-
-int field_write(const field_io *io, const field_meta *meta, field_source *source, void *context, error *e) {
+int field_write(const field_io *io, const field_meta *meta, const field_planes *parts, error *e) {
+  static const field_name u = {.name = "u"};
   const io_way *way = io->way;
-  field_writer w = {.io = io, .meta = meta, .parts = {{source, context}}, .file.fd = -1};
+  field_writer w = {.io = io, .meta = meta, .parts = parts, .names = &u, .fields = 1, .file.fd = -1};
+  if (meta->ending) w.names = meta->names, w.fields = meta->fields;
   w.to = (new_hdf5){.name = w.file.name, .file = H5I_INVALID_HID};
   w.grid = field_grid_of(meta, io->slab);
   for (int i = 0; i < WRITE_FIELDS; i++) w.dataset[i] = H5I_INVALID_HID;
-  int parts = 0;
-  for (int i = 0; meta->ending && i < meta->fields; i++) parts += larger(meta->names[i].frequencies, 1);
-  if (context) memcpy(w.parts, context, (size_t)parts * sizeof *w.parts);
-  TRY(write_find_name(&w, e)); /* alike on every rank */
+  /* Alike on every rank. */
+  TRY(meta->ending ? path_name(w.file.name, io->path, meta->ending, e)
+                   : path_step_name(w.file.name, io->path, meta->run.step, ".hdf", e));
   if (way->rank == 0) {
     if (meta->ending)
       temporary_remove(w.file.name, NULL);

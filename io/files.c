@@ -211,7 +211,7 @@ static int files_perform(const files *f, const request *r, error *e) {
   case FILES_READ_FIELD:
     return field_read(own->io, r->path, r->quantity, own->sink, own->context, e);
   case FILES_WRITE_FIELD:
-    return field_write(own->io, r->field, own->source, own->context, e);
+    return field_write(own->io, r->field, own->planes, e);
   case FILES_READ_TABLE:
     if (!table_read(f->comm, r->path, r->form, own->table, e)) io_way_tell(f->way, r->path, own->table->told);
     return e->id;

@@ -54,8 +54,8 @@ int files_split(const files *f, files_parts parts, files *group, files *first, e
 
 /* What is to be done: the function that does it, and what that needs of a request. */
 enum request_kind {
-  FILES_READ_FIELD, /* field_read: path, quantity; own: io, sink, context */
-  FILES_WRITE_FIELD, /* field_write: field, path; own: io, source, context (of several fields: field_planes[]) */
+  FILES_READ_FIELD,        /* field_read: path, quantity; own: io, sink, context */
+  FILES_WRITE_FIELD,       /* field_write: field, path; own: io, planes */
   FILES_READ_TABLE,        /* table_read: path, form; own: table */
   FILES_WRITE_RECEIVERS,   /* receivers_file_write: path, receivers, partial; own: part */
   FILES_MOVE_PARTIAL,      /* partial_move: partial, use; own: rows */
@@ -86,8 +86,8 @@ enum request_kind {
 typedef struct request_own {
   const field_io *io;
   field_sink *sink;
-  field_source *source;
-  void *context; /* of the two */
+  void *context;              /* of the sink */
+  const field_planes *planes; /* of each field to be written */
   const receivers_part *part;
   partial_rows *rows;
   table *table;

@@ -243,7 +243,7 @@ static int gradient_write_sum(gradient_addends *a, const field_meta *meta, error
   TRY(gradient_sum_signals(a, &sum, e));
   of.ending = GRADIENT_ENDING, of.names = names, of.gradient = &sum;
   of.fields = gradient_find_fields(a, from, parts, names);
-  return field_write(&io, &of, NULL, parts, e);
+  return field_write(&io, &of, parts, e);
 }
 
 int gradient_sum(const char *path, const config *c, const field_meta *meta, error *e) {

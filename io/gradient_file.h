@@ -6,8 +6,6 @@
 #include "config/config.h"
 #include "field_io.h"
 
-#define GRADIENT_ENDING ".gradient.h5"
-
 /* Which fields a file may have: /velocity, /initial, /image, /illumination. */
 enum gradient_field {
   GRADIENT_VELOCITY,

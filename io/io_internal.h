@@ -19,7 +19,9 @@ void path_folder(const char *path, char folder[FILE_NAME]);
 /* That of files PATH.*; where it is not there, the one in which it can be made, and true is returned. */
 bool path_ground(const char *path, char ground[FILE_NAME]);
 
-/* PATH.SSSSSSSS and `extension`; exit 2 where that is too long. */
+/* PATH and `ending`; exit 2 where that is too long. */
+int path_name(char name[FILE_NAME], const char *path, const char *ending, error *e);
+/* PATH.SSSSSSSS and `extension`; likewise. */
 int path_step_name(char name[FILE_NAME], const char *path, int64_t step, const char *extension, error *e);
 /* What follows the last part of `path` at the beginning of the name of a file; NULL where it does not begin so. */
 const char *path_rest(const char *path, const char *file);
@@ -107,17 +109,5 @@ typedef struct axis {
 void axis_create(new_hdf5 *f, const axis *a);
 /* Says which axes the `count` axes of the dataset are. */
 void axes_attach(new_hdf5 *f, hid_t dataset, int count, const char *const *names);
-
-/* Endings of the lists of saved fields, and of the file of receivers. */
-#define SERIES_XDMF      ".xdmf"
-#define SERIES_PARAVIEW  ".hdf.series"
-#define RECEIVERS_ENDING ".receivers.h5"
-#define PARTIAL_ENDING   ".receivers.partial"
-
-/* Files PATH.* that hold what a whole run comes to. */
-enum result { RESULT_TRACES, RESULT_MAPS, RESULT_GRADIENT, RESULTS };
-extern const char *const RESULT_ENDINGS[RESULTS];
-/* Does a run write it? */
-bool result_is_written(const config *c, enum result which);
 
 #endif

@@ -14,8 +14,7 @@
 
 int partial_create(const char *path, char name[PARTIAL_NAME], error *e) {
   char base[FILE_NAME];
-  if (snprintf(base, sizeof base, "%s" PARTIAL_ENDING, path) >= FILE_NAME)
-    return FAIL(e, FILE_WRITE, path, strerror(ENAMETOOLONG));
+  TRY(path_name(base, path, ".receivers.partial", e));
   temporary_remove(base, NULL);
   temporary_name(name, PARTIAL_NAME, base);
   const int fd = open(name, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);

@@ -12,13 +12,6 @@
 
 enum { RECEIVERS_BYTES = 32 << 20 /* of a block */ };
 
-/* Rank 0's. */
-typedef struct receivers_file {
-  char path[FILE_NAME], temporary[FILE_NAME + TEMPORARY_ENDING]; /* temporary: "" before it may be there */
-  int fd;                                                        /* of the traces, */
-  uint64_t at;                                                   /* which begin here */
-} receivers_file;
-
 /* The axes of all datasets. */
 static void receivers_put_axes(new_hdf5 *f, const receivers_meta *m) {
   static const char *const xyz[] = {"x", "y", "z"};
@@ -57,7 +50,7 @@ static void receivers_put_places(new_hdf5 *f, receivers_places p) {
 }
 
 /* Everything but the values of the traces, whose space is taken. */
-static void receivers_put_all(new_hdf5 *to, receivers_file *f, const receivers_meta *m) {
+static void receivers_put_all(new_hdf5 *to, new_file *f, const receivers_meta *m) {
   const hsize_t shape[2] = {(hsize_t)m->samples, (hsize_t)m->receivers};
   attribute_run(to, &m->run);
   attribute_int64(to, to->file, "every", 0, &m->every);
@@ -70,31 +63,31 @@ static void receivers_put_all(new_hdf5 *to, receivers_file *f, const receivers_m
   hid_t traces = dataset_create(to, "u", H5T_IEEE_F32LE, 2, shape, 0);
   axes_attach(to, traces, 2, (const char *const[]){"time", "receiver"});
   field_describe(to, traces, &m->run);
-  if (!to->failure.id) f->at = (uint64_t)H5Dget_offset(traces);
+  if (!to->failure.id) f->plan.at[0] = (uint64_t)H5Dget_offset(traces);
   dataset_close(to, traces);
 }
 
-static int receivers_create(receivers_file *f, const char *path, const receivers_meta *m, error *e) {
-  new_hdf5 to = {.name = f->path, .file = H5I_INVALID_HID};
-  if (snprintf(f->path, sizeof f->path, "%s" RECEIVERS_ENDING, path) >= FILE_NAME)
-    return FAIL(e, FILE_WRITE, path, strerror(ENAMETOOLONG));
-  temporary_name(f->temporary, sizeof f->temporary, f->path);
-  if (!m->fresh) temporary_remove(f->path, NULL);
+static int receivers_create(new_file *f, const char *path, const receivers_meta *m, error *e) {
+  new_hdf5 to = {.name = f->name, .file = H5I_INVALID_HID};
+  char *temporary = f->plan.temporary;
+  TRY(path_name(f->name, path, RECEIVERS_ENDING, e));
+  temporary_name(temporary, sizeof f->plan.temporary, f->name);
+  if (!m->fresh) temporary_remove(f->name, NULL);
   files_take_hdf5();
-  new_hdf5_create(&to, f->temporary, 0);
+  new_hdf5_create(&to, temporary, 0);
   receivers_put_all(&to, f, m);
   new_hdf5_close(&to, e);
   files_give_hdf5();
   TRY(e->id);
-  f->fd = open(f->temporary, O_WRONLY | O_CLOEXEC);
-  return f->fd < 0 ? FAIL(e, FILE_WRITE, f->path, strerror(errno)) : 0;
+  f->fd = open(temporary, O_WRONLY | O_CLOEXEC);
+  return f->fd < 0 ? FAIL(e, FILE_WRITE, f->name, strerror(errno)) : 0;
 }
 
 /* Gives the whole file its name, or removes it. */
-static int receivers_close(receivers_file *f, const char *path, int replaces, error *e) {
+static int receivers_close(new_file *f, const char *path, int replaces, error *e) {
   char replaced[FILE_NAME + 16];
-  if (f->fd >= 0 && close(f->fd)) FAIL(e, FILE_WRITE, f->path, strerror(errno));
-  TRY(atomic_file_commit(f->temporary, f->path, NULL, e));
+  rows_close_new(f, false, e);
+  TRY(atomic_file_commit(f->plan.temporary, f->name, NULL, e));
   snprintf(replaced, sizeof replaced, "%s.old%d" RECEIVERS_ENDING, path, replaces);
   if (replaces && unlink(replaced) && errno != ENOENT) return FAIL(e, FILE_WRITE, replaced, strerror(errno));
   return 0;
@@ -121,7 +114,7 @@ static void receivers_fill(receivers_block *b, size_t receivers, const receivers
 typedef struct receivers_writing {
   const receivers_way *w;
   const receivers_meta *meta;
-  receivers_file file;
+  new_file file; /* rank 0's */
   receivers_block block;
 } receivers_writing;
 
@@ -140,8 +133,9 @@ static int receivers_gather(receivers_writing *t, const receivers_part *p, int64
     if (ranks > 1)
       MPI_TRY(e, MPI_Reduce(rank ? b->bits : MPI_IN_PLACE, b->bits, (int)(b->count * receivers), MPI_UINT32_T,
                             MPI_BOR, 0, comm));
-    const uint64_t row = (uint64_t)receivers * sizeof *b->bits, at = t->file.at + (uint64_t)b->first * row;
-    const row_file to = {.name = t->file.path, .fd = t->file.fd};
+    const uint64_t row = (uint64_t)receivers * sizeof *b->bits,
+                   at = t->file.plan.at[0] + (uint64_t)b->first * row;
+    const row_file to = {.name = t->file.name, .fd = t->file.fd};
     stop = rank == 0 && row_file_put(&to, at, b->bits, (size_t)b->count * row, e);
     if (ranks > 1) MPI_TRY(e, MPI_Bcast(&stop, 1, MPI_INT, 0, comm));
   }

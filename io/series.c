@@ -1,6 +1,5 @@
 /* The list of saved fields with their times, for two kinds of readers: PATH.xdmf for those of XDMF 3, PATH.hdf.series for
  * ParaView, which finds the times of a series nowhere else. */
-#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -102,8 +101,7 @@ static int series_put(const char *path, const char *ending, series_printer *prin
                       error *e) {
   char file[FILE_NAME], *text = NULL;
   size_t length = 0;
-  if (snprintf(file, sizeof file, "%s%s", path, ending) >= FILE_NAME)
-    return FAIL(e, FILE_WRITE, path, strerror(ENAMETOOLONG));
+  TRY(path_name(file, path, ending, e));
   FILE *to = open_memstream(&text, &length);
   if (to) print(to, l);
   if (!to || fclose(to)) FAIL(e, OUT_OF_MEMORY, length, "the list of saved fields");
@@ -116,6 +114,6 @@ int series_write(const char *path, const series_entry *entries, int count, const
                  const field_meta *meta, error *e) {
   const char *slash = strrchr(path, '/');
   const series_list l = {slash ? slash + 1 : path, entries, count, s, meta};
-  TRY(series_put(path, SERIES_XDMF, series_print_xdmf, &l, e));
-  return series_put(path, SERIES_PARAVIEW, series_print_json, &l, e);
+  TRY(series_put(path, OUTPUT_ENDINGS[OUTPUT_XDMF], series_print_xdmf, &l, e));
+  return series_put(path, OUTPUT_ENDINGS[OUTPUT_PARAVIEW], series_print_json, &l, e);
 }

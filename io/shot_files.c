@@ -5,14 +5,6 @@
 #include "gradient_file.h"
 #include "io_internal.h"
 
-const char *const RESULT_ENDINGS[RESULTS] = {RECEIVERS_ENDING, MAPS_ENDING, GRADIENT_ENDING};
-
-bool result_is_written(const config *c, enum result which) {
-  return which == RESULT_TRACES ? c->receivers != RECEIVERS_NONE
-         : which == RESULT_MAPS ? config_has_maps(c)
-                                : config_has_gradient(c);
-}
-
 /* HDF5 itself sees that a file is as long as it should be. */
 static enum shot_found shot_find_file(const char *name, const char *fingerprint) {
   char *found = NULL;
@@ -35,30 +27,29 @@ static enum shot_found shot_combine(enum shot_found a, enum shot_found b) {
   return a == SHOT_OTHER || b == SHOT_OTHER ? SHOT_OTHER : a == b ? a : SHOT_NEW;
 }
 
-/* Adds the saved fields to what is `found` so far. */
-static enum shot_found shot_find_fields(const config *c, const space_steps *w, const char *fingerprint,
-                                        enum shot_found found) {
+/* Adds a saved field to what is `found` so far. */
+static enum shot_found shot_find_field(const config *c, int64_t step, const char *fingerprint,
+                                       enum shot_found found) {
   char name[FILE_NAME];
   error none = {0};
-  const int64_t every = w->every > 0 ? w->every : w->last + 1;
-  for (int64_t step = w->every > 0 ? 0 : w->last; step <= w->last && found != SHOT_OTHER; step += every)
-    if ((w->every > 0 || w->ends) && !path_step_name(name, c->output_path, step, ".hdf", &none))
-      found = shot_combine(found, shot_find_file(name, fingerprint));
-  if (w->every > 0 && w->ends && w->last % w->every &&
-      !path_step_name(name, c->output_path, w->last, ".hdf", &none))
-    found = shot_combine(found, shot_find_file(name, fingerprint));
-  return found;
+  if (path_step_name(name, c->output_path, step, ".hdf", &none)) return found;
+  return shot_combine(found, shot_find_file(name, fingerprint));
 }
 
 enum shot_found shot_find(const config *c, const space_steps *which, const char *fingerprint) {
-  char name[FILE_NAME + 16];
+  char name[FILE_NAME];
+  error none = {0};
   bool any = which->every > 0 || which->ends;
   enum shot_found found = SHOT_DONE;
-  for (enum result i = 0; i < RESULTS; i++) {
-    if (!result_is_written(c, i)) continue;
-    snprintf(name, sizeof name, "%s%s", c->output_path, RESULT_ENDINGS[i]);
+  for (enum output_file i = OUTPUT_TRACES; i < OUTPUT_FILES; i++) {
+    if (!config_writes(c, i)) continue;
+    path_name(name, c->output_path, OUTPUT_ENDINGS[i], &none);
     found = shot_combine(found, shot_find_file(name, fingerprint));
     any = true;
   }
-  return any ? shot_find_fields(c, which, fingerprint, found) : SHOT_NEW;
+  for (int64_t step = 0; which->every > 0 && step <= which->last && found != SHOT_OTHER; step += which->every)
+    found = shot_find_field(c, step, fingerprint, found);
+  if (which->ends && (which->every == 0 || which->last % which->every))
+    found = shot_find_field(c, which->last, fingerprint, found);
+  return any ? found : SHOT_NEW;
 }

@@ -57,13 +57,12 @@ static bool space_keeps(const config *c, const space_steps *w, const char *file)
   const char *path = c->output_path, *rest = path_rest(path, file);
   int64_t step;
   const char *more = path_step(path, ".hdf", file, &step);
-  const bool list = rest && (strcmp(rest, SERIES_XDMF) == 0 || strcmp(rest, SERIES_PARAVIEW) == 0);
-  enum result result = 0;
-  while (result < RESULTS && (!rest || strcmp(rest, RESULT_ENDINGS[result]) != 0)) result++;
-  if (w->none) return !(more && !*more) && !list && result == RESULTS;
+  enum output_file which = 0;
+  while (which < OUTPUT_FILES && (!rest || strcmp(rest, OUTPUT_ENDINGS[which]) != 0)) which++;
+  if (w->none) return !(more && !*more) && which == OUTPUT_FILES;
   if (more && !*more) return (!w->begins && step <= w->first) || space_counts(w, step);
-  if (result < RESULTS) return result_is_written(c, result);
-  return !list || !w->begins || w->ends || w->every > 0;
+  const bool lists = !w->begins || w->ends || w->every > 0;
+  return which == OUTPUT_FILES || (which <= OUTPUT_PARAVIEW ? lists : config_writes(c, which));
 }
 
 /* One pass over the folder: finds the next free number, or moves. */
@@ -79,7 +78,8 @@ static int space_pass(const config *c, const space_steps *w, bool moves, space_a
     const char *rest = path_rest(c->output_path, d->d_name);
     const int number = path_aside(c->output_path, d->d_name);
     if (number > last) last = number;
-    if (rest && strcmp(rest, SERIES_PARAVIEW) == 0) aside->listed = space_keeps(c, w, d->d_name);
+    if (rest && strcmp(rest, OUTPUT_ENDINGS[OUTPUT_PARAVIEW]) == 0)
+      aside->listed = space_keeps(c, w, d->d_name);
     const bool traces = rest && w->begins && strcmp(rest, RECEIVERS_ENDING) == 0,
                keeps = space_keeps(c, w, d->d_name);
     if (!rest || (keeps && !traces)) continue;
@@ -94,14 +94,8 @@ static int space_pass(const config *c, const space_steps *w, bool moves, space_a
 }
 
 int space_move_aside(const config *c, const space_steps *which, bool dry, space_aside *aside, error *e) {
-  static const char *const lists[] = {SERIES_XDMF, SERIES_PARAVIEW};
-  char series[FILE_NAME];
   *aside = (space_aside){0};
-  if (!dry) temporary_remove(c->output_path, ".hdf"); /* what a killed run has left */
-  for (size_t i = 0; !dry && i < sizeof lists / sizeof *lists; i++) {
-    snprintf(series, sizeof series, "%s%s", c->output_path, lists[i]);
-    temporary_remove(series, NULL);
-  }
+  if (!dry) temporary_remove_fields(c->output_path); /* what a killed run has left */
   TRY(space_pass(c, which, false, aside, e));
   if (!dry && aside->files) TRY(space_pass(c, which, true, aside, e));
   if (!aside->traces) return 0;

@@ -154,7 +154,7 @@ static int gradient_write_file(gradient *g, int row, const float *signals, const
                            .fields = parts.count,
                            .names = parts.names,
                            .gradient = &of};
-  const request_own own = {.io = &s->io, .context = parts.planes};
+  const request_own own = {.io = &s->io, .planes = parts.planes};
   return files_do(s->engine->files,
                   &(request){FILES_WRITE_FIELD, .path = c->output_path, .field = &meta, .own = own}, e);
 }

@@ -162,7 +162,7 @@ static int maps_write(void *self, const char *path, const run_meta *run, error *
                            .fields = count,
                            .names = names,
                            .frequencies = c->maps_dft};
-  const request_own own = {.io = &s->io, .context = planes};
+  const request_own own = {.io = &s->io, .planes = planes};
   const request all = {FILES_WRITE_FIELD, .path = path, .field = &meta, .own = own};
   /* A device may fail alone. */
   if (!s->lead && maps_settle(s, e)) error_abort(e, s->engine->comm);

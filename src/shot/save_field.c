@@ -188,10 +188,10 @@ static int field_write_job(writer_job *job, error *e) {
   shot *s = j->s;
   TRY(save_queue_wait(s, j->copy, e));
   if (j->copy) j->meta.measured = field_copy_measured;
-  const request_own from = {.io = &s->io,
-                            .source = j->copy ? field_copied_planes : transfer_to_host,
-                            .context = j->copy ? (void *)j : &s->transfer};
-  const request field = {FILES_WRITE_FIELD, .path = s->io.path, .field = &j->meta, .own = from};
+  const field_planes planes = {j->copy ? field_copied_planes : transfer_to_host,
+                               j->copy ? (void *)j : &s->transfer};
+  const request_own own = {.io = &s->io, .planes = &planes};
+  const request field = {FILES_WRITE_FIELD, .path = s->io.path, .field = &j->meta, .own = own};
   TRY(files_do(s->engine->files, &field, e));
   return j->lists ? field_write_series(s, &j->meta, j->series, j->series_count, e) : 0;
 }
@@ -343,9 +343,9 @@ static int field_row_planes(void *context, int z, int planes, float *values, err
 static int field_write_row(shot *s, error *e) {
   field_meta meta = field_meta_of(s);
   meta.statistics = &s->saves.statistics;
-  const request_own from = {.io = &s->io, .source = field_row_planes, .context = s};
+  const request_own own = {.io = &s->io, .planes = &(field_planes){field_row_planes, s}};
   TRY(files_do(s->engine->files,
-               &(request){FILES_WRITE_FIELD, .path = s->io.path, .field = &meta, .own = from}, e));
+               &(request){FILES_WRITE_FIELD, .path = s->io.path, .field = &meta, .own = own}, e));
   TRY(field_list_step(s, meta.run.step, e));
   return field_write_series(s, &meta, s->saves.series.entries, s->saves.series.count, e);
 }

@@ -216,7 +216,7 @@ TEST_OF(test_one_rank_fails, fixture *x) {
     stream t = {&x->s, 0, rank, z};
     error e = {0}, r = {0};
     io.path = path;
-    assert_int_equal(field_write(&io, &meta, random_source, &t, &e), ERROR_DEVICE_FAILED);
+    assert_int_equal(field_write(&io, &meta, &(field_planes){random_source, &t}, &e), ERROR_DEVICE_FAILED);
     assert_string_equal(e.text, "test device: a copy failed: on purpose");
     expect_nothing(x, path);
     t.moved = 0;
@@ -246,7 +246,8 @@ TEST_OF(test_disk_full, fixture *x) {
     error e = {0};
     limit_file_size(limit);
     io.path = path;
-    int id = field_write(&io, &meta, limit == RLIM_INFINITY ? filling_source : random_source, &t, &e);
+    int id = field_write(&io, &meta,
+                         &(field_planes){limit == RLIM_INFINITY ? filling_source : random_source, &t}, &e);
     limit_file_size(RLIM_INFINITY);
     assert_int_equal(id, ERROR_FILE_WRITE);
     assert_string_equal(e.text, text);
@@ -266,7 +267,7 @@ TEST_OF(test_write_paths, fixture *x) {
     const char *text =
         text_of("%s: cannot write: %s", name, i % 2 ? "Is a directory" : "No such file or directory");
     io.path = path;
-    FAILS(field_write(&io, &meta, random_source, &t, &E), ERROR_FILE_WRITE, text);
+    FAILS(field_write(&io, &meta, &(field_planes){random_source, &t}, &E), ERROR_FILE_WRITE, text);
     temporary_name(temporary, sizeof temporary, name);
     assert_int_equal(access(temporary, F_OK), -1);
   }
