@@ -68,40 +68,30 @@ typedef struct absorb_held {
   int begin, own, end;
 } absorb_held;
 
-/* first: the slab's first point, in points from the outer edge, counted inward; points: of the slab. */
-static absorb_held absorb_held_of(int width, int first, int points) {
-  absorb_held h = {larger(first, 0), smaller(first + points, width), 0};
-  if (h.own <= h.begin) return (absorb_held){0};
-  h.end = smaller(h.own + ABSORB_BEYOND, width);
-  return h;
+/* Of the low or the high layer along z, for planes [z0, z0 + nz), counted inward from the outer edge. back: with the ghosts
+ * on both sides. */
+static absorb_held absorb_held_of(const absorb_axis *z, bool high, int z0, int nz, bool back) {
+  const int width = high ? z->hi : z->lo, first = high ? z->points - z0 - nz : z0;
+  const absorb_held h = {larger(back ? first - RADIUS : first, 0), smaller(first + nz, width),
+                         smaller(first + nz + (back ? RADIUS : ABSORB_BEYOND), width)};
+  return (back ? h.end : h.own) > h.begin ? h : (absorb_held){0};
 }
 
-/* Geometry alone: no pointers, no weights. */
-static absorb_axis absorb_axis_of(const config *c, const slab *s, int axis) {
+/* Geometry alone: no pointers, no weights. Returns the floats of a state array of the axis. */
+static size_t absorb_set_axis(absorb_axis *a, const config *c, const slab *s, int axis, bool back) {
   const int points[ABSORB_AXES] = {s->nx, s->ny, s->nz_global};
-  absorb_axis a = {.lo = config_layer_width(c, (enum face)(2 * axis)),
-                   .hi = config_layer_width(c, (enum face)(2 * axis + 1)),
-                   .points = points[axis]};
-  if (axis < 2) {
-    a.hi_last = a.lo + a.hi - 1;
-    return a;
-  }
-  const absorb_held lo = absorb_held_of(a.lo, s->z0, s->nz),
-                    hi = absorb_held_of(a.hi, s->nz_global - s->z0 - s->nz, s->nz);
-  a.origin = s->z0;
-  a.lo_first = lo.begin;
-  a.hi_last = lo.end - lo.begin + hi.end - 1;
-  return a;
-}
-
-/* Floats of a state array of the axis. */
-static size_t absorb_state_floats(const absorb_axis *a, const slab *s, int axis) {
-  const size_t nx = (size_t)s->nx, ny = (size_t)s->ny, nz = (size_t)s->nz,
-               layers = (size_t)a->lo + (size_t)a->hi;
-  if (axis == 0) return nz * ny * layers;
-  if (axis == 1) return nz * layers * nx;
-  const absorb_held lo = absorb_held_of(a->lo, s->z0, s->nz),
-                    hi = absorb_held_of(a->hi, s->nz_global - s->z0 - s->nz, s->nz);
+  const size_t nx = (size_t)s->nx, ny = (size_t)s->ny, nz = (size_t)s->nz;
+  *a = (absorb_axis){.lo = config_layer_width(c, (enum face)(2 * axis)),
+                     .hi = config_layer_width(c, (enum face)(2 * axis + 1)),
+                     .points = points[axis]};
+  const int layers = a->lo + a->hi;
+  a->hi_last = layers - 1;
+  if (axis < 2) return (size_t)layers * nz * (axis == 0 ? ny : nx);
+  const absorb_held lo = absorb_held_of(a, false, s->z0, s->nz, back),
+                    hi = absorb_held_of(a, true, s->z0, s->nz, back);
+  a->origin = s->z0;
+  a->lo_first = lo.begin;
+  a->hi_last = lo.end - lo.begin + hi.end - 1;
   return (size_t)(lo.end - lo.begin + hi.end - hi.begin) * ny * nx;
 }
 
@@ -117,11 +107,11 @@ static size_t absorb_deal_out(absorb_args *a, const config *c, const slab *s, fl
   absorb_axis *axes = a->axis;
   size_t taken = 0;
   for (int i = 0; i < ABSORB_AXES; i++) {
-    axes[i] = absorb_axis_of(c, s, i);
+    const size_t floats = absorb_set_axis(&axes[i], c, s, i, false);
     if (axes[i].lo + axes[i].hi == 0) continue;
     const absorb_addends addends = absorb_addends_of(&axes[0], c->boundary_width, s->nz);
     float **zeta_or_addends = i == 0 ? &a->addends : &axes[i].zeta;
-    const size_t psi = absorb_apart(absorb_state_floats(&axes[i], s, i)),
+    const size_t psi = absorb_apart(floats),
                  rest = i == 0 ? absorb_apart((size_t)addends.planes * (size_t)s->ny * (size_t)addends.pitch)
                                : psi;
     if (memory) {
@@ -240,27 +230,12 @@ void absorb_close(absorb *a) {
 
 /* --- the way back ----------------------------------------------------------------------------------------- */
 
-/* As absorb_held_of, with the ghosts on both sides. */
-static absorb_held absorb_back_held(int width, int first, int points) {
-  absorb_held h = {.begin = larger(first - RADIUS, 0), .end = smaller(first + points + RADIUS, width)};
-  return h.end > h.begin ? h : (absorb_held){0};
-}
-
 /* Divides `memory` among the arrays of the axes; NULL: only counts. Returns the number of floats. */
 static size_t absorb_back_deal_out(absorb_back_args *a, const config *c, const slab *s, float *memory) {
   size_t taken = 0;
   for (int i = 0; i < ABSORB_AXES; i++) {
     absorb_axis *axis = &a->layers.axis[i];
-    *axis = absorb_axis_of(c, s, i);
-    size_t floats = axis->lo + axis->hi ? absorb_state_floats(axis, s, i) : 0;
-    if (i == 2) {
-      const absorb_held lo = absorb_back_held(axis->lo, s->z0, s->nz),
-                        hi = absorb_back_held(axis->hi, s->nz_global - s->z0 - s->nz, s->nz);
-      axis->lo_first = lo.begin;
-      axis->hi_last = lo.end - lo.begin + hi.end - 1;
-      floats = (size_t)(lo.end - lo.begin + hi.end - hi.begin) * (size_t)s->ny * (size_t)s->nx;
-    }
-    const size_t each = floats ? absorb_apart(floats) : 0;
+    const size_t floats = absorb_set_axis(axis, c, s, i, true), each = floats ? absorb_apart(floats) : 0;
     if (memory) {
       axis->psi_in = memory + taken, axis->psi_out = memory + taken + each;
       axis->zeta = memory + taken + 2 * each, a->chi_out[i] = memory + taken + 3 * each;
@@ -346,8 +321,8 @@ void absorb_advance(absorb *a, int steps) {
 
 /* The slices of a layer along z; the high layer's are mirrored. */
 static void absorb_add_slices(field *state, const absorb_axis *z, int nz) {
-  const absorb_held lo = absorb_held_of(z->lo, z->origin, nz),
-                    hi = absorb_held_of(z->hi, z->points - z->origin - nz, nz);
+  const absorb_held lo = absorb_held_of(z, false, z->origin, nz, false),
+                    hi = absorb_held_of(z, true, z->origin, nz, false);
   const int local = lo.end - lo.begin;
   if (lo.end) state->slices[state->count++] = (field_slice){0, lo.begin, local, 0, lo.own - lo.begin};
   if (hi.end)

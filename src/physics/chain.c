@@ -13,17 +13,20 @@ static double chain_weight(const density_axis *a, int i) {
   return (lo ? 0.5 : 1) * (hi ? 0.5 : 1);
 }
 
-/* Averages the values of an axis, `apart` floats apart. */
-static void chain_average(double *x, size_t apart, const density_axis *a) {
-  const int n = a->points;
-  const double after = x[(size_t)density_inside(a, n) * apart];
-  double before = x[(size_t)density_inside(a, -1) * apart];
+/* Averages n values, `apart` floats apart, between those before and after them. */
+static void chain_average(double *x, size_t apart, int n, double before, double after) {
   for (int i = 0; i < n; i++) {
     double *at = x + (size_t)i * apart;
     const double here = *at, next = i + 1 < n ? at[apart] : after;
     *at = (before + 22 * here + next) / 24;
     before = here;
   }
+}
+
+/* The same of all points of an axis. */
+static void chain_average_axis(double *x, size_t apart, const density_axis *a) {
+  const size_t before = (size_t)density_inside(a, -1), after = (size_t)density_inside(a, a->points);
+  if (a->points > 1) chain_average(x, apart, a->points, x[before * apart], x[after * apart]);
 }
 
 /* The planes before and after the slab's own, from the neighbours or, at the ends of the grid, its own. */
@@ -50,19 +53,12 @@ static int chain_average_all(const chain *h, double *x, error *e) {
   const slab *s = h->io->slab;
   const size_t nx = (size_t)s->nx;
   TRY(chain_exchange(h, x, e));
-  for (size_t i = 0; i < h->plane; i++) {
-    double before = x[i];
-    for (int z = 1; z <= s->nz; z++) {
-      double *at = x + (size_t)z * h->plane + i;
-      const double here = *at;
-      *at = (before + 22 * here + at[h->plane]) / 24;
-      before = here;
-    }
-  }
+  for (size_t i = 0; i < h->plane; i++)
+    chain_average(x + h->plane + i, h->plane, s->nz, x[i], x[((size_t)s->nz + 1) * h->plane + i]);
   for (int z = 1; z <= s->nz; z++) {
     double *own = x + (size_t)z * h->plane;
-    for (size_t i = 0; i < nx && s->ny > 1; i++) chain_average(own + i, nx, &h->axis[1]);
-    for (int y = 0; y < s->ny && s->nx > 1; y++) chain_average(own + (size_t)y * nx, 1, &h->axis[0]);
+    for (size_t i = 0; i < nx; i++) chain_average_axis(own + i, nx, &h->axis[1]);
+    for (int y = 0; y < s->ny; y++) chain_average_axis(own + (size_t)y * nx, 1, &h->axis[0]);
   }
   return 0;
 }

@@ -111,11 +111,6 @@ double receivers_disk_bytes(const receivers *r);
 /* Is this step to be sampled? The same on every rank. */
 bool receivers_due(const receivers *r, int64_t step);
 
-/* Steps from `step`, which is done, to the next one that may be due: 1 or more. */
-static inline int64_t receivers_ahead(const receivers *r, int64_t step) {
-  return r->every - step % r->every;
-}
-
 /* Makes room for the samples of the next `steps` steps after `step`, except the last one, and fills *pass so that a
  * wavefront takes them. r->stream must wait for that pass before the next call of any of these functions. Call
  * receivers_sample for the last step. Not collective. Host device only. */

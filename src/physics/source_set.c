@@ -1,8 +1,6 @@
 #include "source_set.h"
 #include <inttypes.h>
-#include <limits.h>
 #include <math.h>
-#include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -40,16 +38,12 @@ static const double NEGLIGIBLE = 1e-3;
 typedef struct column_study {
   const source_set *s;
   wavelet_steps steps;
-  const double *peaks; /* of the columns */
+  double *highest; /* of each column, Hz */
+  const double *peaks;
   double least;
   int first, apart; /* the columns of this rank */
   atomic_int next;
-  pthread_mutex_t lock; /* for: */
-  struct {
-    double highest; /* Hz; in the order of MPI_DOUBLE_INT */
-    int column;
-  } found;
-  error failed;
+  atomic_bool failed;
 } column_study;
 
 static int source_set_study_one(const column_study *k, int column, wavelet_use *use, error *e) {
@@ -62,52 +56,47 @@ static int source_set_study_one(const column_study *k, int column, wavelet_use *
 
 static void *source_set_study_main(void *context) {
   column_study *k = context;
-  error e = {0};
-  for (int64_t i; !e.id;) {
+  error lack = {0}; /* of memory */
+  for (int64_t i; (i = k->first + (int64_t)k->apart * atomic_fetch_add(&k->next, 1)) < k->s->columns;) {
     wavelet_use use = {0};
-    i = k->first + (int64_t)k->apart * atomic_fetch_add(&k->next, 1);
-    if (i >= k->s->columns) break;
     if (k->peaks[i] < k->least || k->peaks[i] == 0) continue;
-    source_set_study_one(k, (int)i, &use, &e);
-    pthread_mutex_lock(&k->lock);
-    if (e.id) k->failed = e;
-    if (use.highest > k->found.highest || (use.highest == k->found.highest && i < k->found.column))
-      k->found.highest = use.highest, k->found.column = (int)i;
-    pthread_mutex_unlock(&k->lock);
+    if (source_set_study_one(k, (int)i, &use, &lack)) atomic_store(&k->failed, true);
+    k->highest[i] = use.highest;
   }
   return NULL;
+}
+
+static int source_set_unite(double *highest, int columns, MPI_Comm comm, error *e) {
+  MPI_AWAIT(e, MPI_Iallreduce(MPI_IN_PLACE, highest, columns, MPI_DOUBLE, MPI_MAX, comm, &request));
+  return 0;
 }
 
 /* Begin, end and jumps are those of the column of the greatest value; little of any column lies above use.highest. */
 static int source_set_study(source_set *s, const files *files, wavelet_steps steps, error *e) {
   const table *t = &s->signals;
-  double *peaks = NULL;
+  double *peaks, *highest;
   int strongest = 0;
-  column_study k = {.s = s, .steps = steps, .found.column = INT_MAX};
+  column_study k = {.s = s, .steps = steps};
   MPI_TRY(e, MPI_Comm_rank(files->compute, &k.first));
   MPI_TRY(e, MPI_Comm_size(files->compute, &k.apart));
-  if (!ALLOC(e, peaks, t->columns, "the sources")) {
-    for (int64_t row = 0; row < t->rows; row++)
-      for (int64_t i = 0; i < t->columns; i++)
-        peaks[i] = fmax(peaks[i], fabs(t->values[row * t->columns + i]));
-    for (int i = 1; i < t->columns; i++)
-      if (peaks[i] > peaks[strongest]) strongest = i;
-    k.peaks = peaks, k.least = NEGLIGIBLE * peaks[strongest];
-    pthread_mutex_init(&k.lock, NULL);
-    if (!source_set_study_one(&k, strongest, &s->use, e) && t->columns > 1) {
-      thread_share(smaller(files->way->compressors, t->columns), source_set_study_main, &k);
-      *e = k.failed;
-    }
-    pthread_mutex_destroy(&k.lock);
+  ALLOC(e, peaks, t->columns, "the sources");
+  ALLOC(e, highest, t->columns, "the sources");
+  for (int64_t i = 0; i < t->rows * t->columns && !e->id; i++)
+    peaks[i % t->columns] = fmax(peaks[i % t->columns], fabs(t->values[i]));
+  for (int i = 1; i < t->columns && !e->id; i++)
+    if (peaks[i] > peaks[strongest]) strongest = i;
+  if (!e->id && !source_set_study_one(&k, strongest, &s->use, e) && t->columns > 1) {
+    k.peaks = peaks, k.highest = highest, k.least = NEGLIGIBLE * peaks[strongest];
+    thread_share(smaller(files->way->compressors, t->columns), source_set_study_main, &k);
+    if (k.failed) FAIL(e, OUT_OF_MEMORY, (size_t)t->rows * sizeof *t->values, "the spectrum of a wavelet");
   }
+  if (!error_agree(e, files->compute) && k.apart > 1)
+    source_set_unite(highest, t->columns, files->compute, e);
+  for (int i = 0; i < t->columns && t->columns > 1 && !e->id; i++)
+    if (i == 0 || highest[i] > s->use.highest) s->use.highest = highest[i], s->highest_column = i;
   free(peaks);
-  if (error_agree(e, files->compute) || t->columns == 1) return e->id;
-  if (k.apart > 1)
-    MPI_AWAIT(
-        e, MPI_Iallreduce(MPI_IN_PLACE, &k.found, 1, MPI_DOUBLE_INT, MPI_MAXLOC, files->compute, &request));
-  s->use.highest = k.found.highest;
-  s->highest_column = k.found.column;
-  return 0;
+  free(highest);
+  return e->id;
 }
 
 static int source_set_digest_rows(source_set *s, error *e) {

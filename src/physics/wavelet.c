@@ -115,27 +115,19 @@ static void wavelet_solve(const spline *s, double *rows, double (*above)[DEGREE]
       rows[3 * i + 2] -= above[i][q - 1] * rows[3 * (i + q) + 2];
 }
 
-/* Turns rows of time and value into rows of time, value and coefficient. Pieces share their corners: the first and the
- * last coefficient of a spline are its values there. */
+/* Adds the coefficients to a table of times and values. Pieces share their corners: the first and the last coefficient of a
+ * spline are its values there. */
 static int wavelet_fit(table *t, error *e) {
-  const size_t rows = (size_t)t->rows;
-  double *v, (*above)[DEGREE];
-  ALLOC(e, v, rows * WAVELET_SPLINE, "a wavelet");
-  ALLOC(e, above, rows, "a wavelet");
-  for (size_t i = 0; v && i < 2 * rows; i++) v[i / 2 * WAVELET_SPLINE + i % 2] = t->values[i];
-  if (v && above) {
-    free(t->values);
-    t->values = v, t->columns = WAVELET_SPLINE;
-    for (int64_t first = 0, last = 1; last < t->rows; last++) {
-      if (!wavelet_corner(t, last)) continue;
-      const spline piece = wavelet_piece(t, first, last);
-      wavelet_solve(&piece, v + 3 * first, above);
-      first = last;
-    }
-  } else
-    free(v);
+  double(*above)[DEGREE];
+  TRY(ALLOC(e, above, t->rows, "a wavelet"));
+  for (int64_t first = 0, last = 1; last < t->rows; last++) {
+    if (!wavelet_corner(t, last)) continue;
+    const spline piece = wavelet_piece(t, first, last);
+    wavelet_solve(&piece, t->values + 3 * first, above);
+    first = last;
+  }
   free(above);
-  return e->id;
+  return 0;
 }
 
 /* Takes the times out of the first column. */
@@ -189,14 +181,14 @@ int wavelet_read_signals(const files *files, const char *dataset, signals_shape 
 }
 
 int wavelet_take_column(const table *signals, const table *times, int column, table *curve, error *e) {
-  const int columns = times->rows ? 2 : 1;
+  const int columns = times->rows ? WAVELET_SPLINE : WAVELET_STEPS, value = times->rows ? 1 : 0;
   *curve = (table){.rows = signals->rows, .columns = columns};
   TRY(ALLOC(e, curve->values, curve->rows * columns, "a wavelet"));
   for (int64_t i = 0; i < curve->rows; i++) {
-    if (times->rows) curve->values[2 * i] = times->values[i];
-    curve->values[columns * (i + 1) - 1] = signals->values[i * signals->columns + column];
+    if (value) curve->values[columns * i] = times->values[i];
+    curve->values[columns * i + value] = signals->values[i * signals->columns + column];
   }
-  if (times->rows && wavelet_fit(curve, e)) table_free(curve);
+  if (value && wavelet_fit(curve, e)) table_free(curve);
   return e->id;
 }
 
