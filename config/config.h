@@ -22,11 +22,7 @@ enum boundary_kind {
   BOUNDARY_ABSORBING,
   BOUNDARY_NONE /* of an axis of one point, which has no faces */
 };
-enum wavelet_kind {
-  WAVELET_RICKER,
-  WAVELET_GAUSSIAN,
-  WAVELET_FILE
-};
+enum wavelet_kind { WAVELET_RICKER, WAVELET_GAUSSIAN, WAVELET_FILE };
 enum interpolation_kind { INTERPOLATION_SINC, INTERPOLATION_LINEAR };
 enum sources_mode { SOURCES_ADD, SOURCES_IMPOSE };
 enum sources_strength { STRENGTH_NODE, STRENGTH_VOLUME };
@@ -252,11 +248,19 @@ bool config_cuts(const config *c);
 /* Does the run keep maps? */
 bool config_has_maps(const config *c);
 /* Files that it writes under its output path besides fields: two lists of those, and what a whole run comes to. */
-enum output_file { OUTPUT_XDMF, OUTPUT_PARAVIEW, OUTPUT_TRACES, OUTPUT_MAPS, OUTPUT_GRADIENT, OUTPUT_FILES };
+enum output_file {
+  OUTPUT_XDMF,
+  OUTPUT_PARAVIEW,
+  OUTPUT_TRACES,
+  OUTPUT_MAPS,
+  OUTPUT_GRADIENT,
+  OUTPUT_FILES,
+  OUTPUT_PARTIAL = OUTPUT_FILES /* traces that have left memory: under a temporary name */
+};
 #define RECEIVERS_ENDING ".receivers.h5"
 #define MAPS_ENDING      ".maps.hdf"
 #define GRADIENT_ENDING  ".gradient.h5"
-extern const char *const OUTPUT_ENDINGS[OUTPUT_FILES];
+extern const char *const OUTPUT_ENDINGS[]; /* ends with a NULL */
 /* Does this run write it? Lists: always, as if it saved fields. */
 bool config_writes(const config *c, enum output_file which);
 /* What [maps] quantities may name, and whether it names number i of these. */

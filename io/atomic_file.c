@@ -176,27 +176,27 @@ static bool atomic_abandoned(const char *file, const char *ending) {
   return stat(file, &s) == 0 && S_ISREG(s.st_mode) && time(NULL) - s.st_mtime > ABANDONED_SECONDS;
 }
 
-void temporary_remove(const char *path, const char *extension) {
+/* What follows PATH and one of the endings in the name of a file; NULL where it does not begin so. */
+static const char *atomic_after(const char *path, const char *const endings[], const char *file) {
+  const char *rest = path_rest(path, file);
+  for (; rest && *endings; endings++)
+    if (strncmp(rest, *endings, strlen(*endings)) == 0) return rest + strlen(*endings);
+  return NULL;
+}
+
+void temporary_remove(const char *path, const char *extension, const char *const endings[]) {
   char folder[FILE_NAME], file[FILE_NAME + 256];
   int64_t step;
   path_folder(path, folder);
   DIR *open = opendir(folder);
   if (!open) return; /* writing will say why */
   for (const struct dirent *d; (d = readdir(open));) {
-    const char *rest = extension ? path_step(path, extension, d->d_name, &step) : path_rest(path, d->d_name);
-    if (!rest) continue;
+    const char *rest = extension ? path_step(path, extension, d->d_name, &step) : NULL;
+    if (!rest && endings) rest = atomic_after(path, endings, d->d_name);
     snprintf(file, sizeof file, "%s/%s", folder, d->d_name);
-    if (atomic_abandoned(file, rest)) unlink(file);
+    if (rest && atomic_abandoned(file, rest)) unlink(file);
   }
   closedir(open);
-}
-
-void temporary_remove_fields(const char *path) {
-  char list[FILE_NAME];
-  error ignored = {0};
-  temporary_remove(path, ".hdf");
-  for (int i = OUTPUT_XDMF; i <= OUTPUT_PARAVIEW; i++)
-    if (!path_name(list, path, OUTPUT_ENDINGS[i], &ignored)) temporary_remove(list, NULL);
 }
 
 /* --- paths --- */

@@ -15,11 +15,9 @@ enum {
 /* The name under which this process writes `name` until it is whole, NAME.tmp.HOST.PID: two runs into the same files do
  * not write into each other's. Cut off where `bytes` do not hold it; strlen(name) + TEMPORARY_ENDING do. */
 void temporary_name(char *temporary, size_t bytes, const char *name);
-/* Deletes what killed runs left half written of PATH.SSSSSSSS and `extension`, of any step; NULL: of the file `path`
- * itself. Looks through the whole folder: of 20,000 files, 12 ms. */
-void temporary_remove(const char *path, const char *extension);
-/* The same of fields PATH.SSSSSSSS.hdf, of any step, and their lists. */
-void temporary_remove_fields(const char *path);
+/* Deletes what killed runs left half written of PATH.SSSSSSSS and `extension`, of any step, unless that is NULL, and of PATH
+ * with each of the endings, unless these are NULL, up to a NULL. Looks through the whole folder: of 20,000 files, 12 ms. */
+void temporary_remove(const char *path, const char *extension, const char *const endings[]);
 
 /* Makes the written and closed file `temporary` durable under the name `path` (same folder): syncs it, renames it, syncs
  * the folder. On failure (exit 2, naming `path`), and where `e` holds one already, `temporary` is removed; it may be "".

@@ -173,7 +173,7 @@ static int checkpoint_write_check(checkpoint_writer *w, error *e) {
 static int checkpoint_write_begin(checkpoint_writer *w, const checkpoint_meta *m, error *e) {
   const char *path = w->place->path;
   temporary_name(w->file.plan.temporary, sizeof w->file.plan.temporary, w->file.name);
-  temporary_remove(path, ".h5");
+  temporary_remove(path, ".h5", NULL);
   TRY(checkpoint_list_files(&w->before, path, e));
   w->seal.mark = w->place->self;
   if (w->before.newest > w->seal.mark.generation) w->seal.mark.generation = w->before.newest;

@@ -77,8 +77,7 @@ typedef struct field_meta {
 /* Writes PATH.SSSSSSSS.hdf, of io->path: VTKHDF ImageData with PointData/u, /u a hard link to it, its axes /z, /y and /x, /time,
  * attributes; /histogram where there is one: counts, int64, of equal bins over [min, max], with the axis /bin. Written
  * under a temporary name in the same folder, synced and renamed; after a failure (exit 2) no file is left
- * under either name. What killed runs left half written under PATH, of all steps and the series, goes: at the
- * first call, and again after ten minutes. `parts`: of the field, or with meta->ending of all fields, each of its frequencies where it has some. */
+ * under either name. `parts`: of the field, or with meta->ending of all fields, each of its frequencies where it has some. */
 int field_write(const field_io *io, const field_meta *meta, const field_planes *parts, error *e);
 
 /* One saved step of a series. */
@@ -92,7 +91,7 @@ enum series_found { SERIES_ABSENT, SERIES_SAME, SERIES_OTHER };
 enum series_found series_find(const char *path, int64_t step, const slab *slab, const field_meta *meta);
 
 /* Rank 0 only: writes the list of saved steps with their times, twice: PATH.xdmf for readers of XDMF and PATH.hdf.series
- * for ParaView, each atomically. What killed runs left of them is for field_write. */
+ * for ParaView, each atomically. */
 int series_write(const char *path, const series_entry *entries, int count, const slab *slab,
                  const field_meta *meta, error *e);
 

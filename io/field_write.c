@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-#include "base/clock.h"
 #include "base/error_mpi.h"
 #include "base/numbers.h"
 #include "atomic_file.h"
@@ -171,16 +170,6 @@ static void write_axes(field_writer *w) {
 
 /* --- the file --------------------------------------------------------------------------------------------------- */
 
-/* On rank 0. Looking through a folder of many files takes longer than writing a small field. But what another machine's
- * process has left cannot be told at first. */
-static void write_remove_abandoned(const field_io *io) {
-  const double BETWEEN = 600; /* s */
-  const double now = clock_seconds();
-  if (now < io->way->next_look) return;
-  io->way->next_look = now + BETWEEN;
-  temporary_remove_fields(io->path);
-}
-
 /* On rank 0. What compressed values take nobody knows. */
 static int write_create(field_writer *w, error *e) {
   const config_cut *cut = w->grid.cut;
@@ -327,13 +316,7 @@ int field_write(const field_io *io, const field_meta *meta, const field_planes *
   /* Alike on every rank. */
   TRY(meta->ending ? path_name(w.file.name, io->path, meta->ending, e)
                    : path_step_name(w.file.name, io->path, meta->run.step, ".hdf", e));
-  if (way->rank == 0) {
-    if (meta->ending)
-      temporary_remove(w.file.name, NULL);
-    else
-      write_remove_abandoned(io);
-    write_create(&w, e);
-  }
+  if (way->rank == 0) write_create(&w, e);
   if (!error_agree(e, way->comm) && !write_planes(&w, e)) write_measure(&w, e);
   if (way->rank == 0) write_settle(&w, e);
   return error_agree(e, way->comm);

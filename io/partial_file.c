@@ -14,8 +14,7 @@
 
 int partial_create(const char *path, char name[PARTIAL_NAME], error *e) {
   char base[FILE_NAME];
-  TRY(path_name(base, path, ".receivers.partial", e));
-  temporary_remove(base, NULL);
+  TRY(path_name(base, path, OUTPUT_ENDINGS[OUTPUT_PARTIAL], e));
   temporary_name(name, PARTIAL_NAME, base);
   const int fd = open(name, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
   return fd < 0 || close(fd) ? FAIL(e, FILE_WRITE, name, strerror(errno)) : 0;

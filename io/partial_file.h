@@ -30,7 +30,7 @@ static inline int64_t partial_begin(const partial_file *p, int64_t i) {
   return i ? p->ends[i - 1] : 0;
 }
 
-/* Creates PATH.receivers.partial under a temporary name, after removing those of killed runs; for one process alone. */
+/* Creates PATH.receivers.partial under a temporary name; for one process alone. */
 int partial_create(const char *path, char name[PARTIAL_NAME], error *e);
 /* Gives it another name, durably, or, with NULL, removes it; likewise. */
 int partial_rename(const char *name, const char *to, error *e);

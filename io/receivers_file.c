@@ -72,7 +72,6 @@ static int receivers_create(new_file *f, const char *path, const receivers_meta 
   char *temporary = f->plan.temporary;
   TRY(path_name(f->name, path, RECEIVERS_ENDING, e));
   temporary_name(temporary, sizeof f->plan.temporary, f->name);
-  if (!m->fresh) temporary_remove(f->name, NULL);
   files_take_hdf5();
   new_hdf5_create(&to, temporary, 0);
   receivers_put_all(&to, f, m);

@@ -17,7 +17,6 @@ typedef struct receivers_meta {
   int receivers, sources;
   bool exact_time; /* the dispersion of the time step is removed from the traces */
   int replaces;    /* PATH.old<replaces>.receivers.h5, which goes when the file is whole; 0: nothing */
-  bool fresh;      /* no earlier run has left anything there */
   const double (*positions)[3];        /* receivers: x y z, m */
   const double (*source_positions)[3]; /* sources, likewise */
 } receivers_meta;

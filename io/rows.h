@@ -24,7 +24,6 @@ typedef struct io_way {
   size_t block_bytes; /* at most this much in a block, but at least one row */
   run_log *log;       /* the run's, NULL: none; not owned */
   char told[IO_TOLD]; /* what io_way_tell has logged */
-  double next_look;   /* rank 0: clock_seconds() at which field_write looks again for what killed runs left */
 } io_way;
 
 /* `together`: files are seen by every rank. Collective over `comm`. */

@@ -51,7 +51,8 @@ typedef struct space_aside {
 /* Of the fields, their lists, traces, maps and gradients under c->output_path, moves those aside that a run of `c` which
  * saves the steps `which` neither writes nor reads. Traces that it replaces at its end are moved until then: a run that is
  * killed leaves none that pass for its own. One that goes on from step which->first leaves the fields up to that, and the
- * lists, which are the run's own. With `dry` only counts them. A kill on the way loses nothing: each file has one name or the
+ * lists, which are the run's own. What killed runs left half written goes. With `dry` only counts
+ * them. A kill on the way loses nothing: each file has one name or the
  * other. */
 int space_move_aside(const config *c, const space_steps *which, bool dry, space_aside *aside, error *e);
 

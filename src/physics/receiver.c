@@ -337,7 +337,6 @@ int receivers_write(receivers *r, const char *path, const run_meta *run, error *
                                .receivers = r->count,
                                .sources = r->sources,
                                .replaces = r->replaces,
-                               .fresh = r->fresh,
                                .exact_time = r->time.removed,
                                .positions = (const double(*)[3])r->positions,
                                .source_positions = r->source_positions};

@@ -61,7 +61,6 @@ typedef struct receivers {
   int sources; /* these as in receivers_meta; the caller's, as is time */
   const double (*source_positions)[3];
   int replaces;
-  bool fresh;
   exact_time time;          /* whether dispersion is removed from what is written */
   struct receivers **parts; /* these are all of theirs (receivers_join); the list is owned, they are not */
   int part_count;

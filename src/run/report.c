@@ -290,7 +290,7 @@ static int report_write_whole(const char *path, const char *text, error *e) {
   if (strlen(path) + TEMPORARY_ENDING > sizeof temporary)
     return FAIL(e, REPORT_WRITE, path, strerror(ENAMETOOLONG));
   temporary_name(temporary, sizeof temporary, path);
-  temporary_remove(path, NULL);
+  temporary_remove(path, NULL, (const char *const[]){"", NULL});
   report_write_text(temporary, path, text, e);
   return atomic_file_commit(temporary, path, NULL, e);
 }

@@ -142,7 +142,6 @@ static int shot_check_files(shot *s, error *e) {
 
 /* Makes the folders, and moves aside what is not this run's. */
 static int shot_clear_files(shot *s, bool fresh, error *e) {
-  s->receivers.fresh = fresh;
   s->receivers.replaces = 0;
   if (!fresh) TRY(shot_make_folders(s, true, false, e));
   if (!s->survey || s->survey->on_stop == ON_STOP_CHECKPOINT) TRY(save_checkpoint_begin(s, e));

@@ -137,7 +137,6 @@ static inline field_io io_with(fixture *x, const slab *s, int way, size_t block_
   field_io_init(&io, &x->ways[way], s, IO_AUTO);
   assert_int_equal(io.mode, way < 2 ? IO_COLLECTIVE : IO_GATHER);
   io.way->block_bytes = block_bytes;
-  io.way->next_look = 0;
   return io;
 }
 
