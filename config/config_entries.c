@@ -29,16 +29,10 @@ int config_entries_copy(config_entries *copy, const config_entries *all, error *
 }
 
 int config_block_of(config_entries *all, int number, int line, config_block **block, error *e) {
-  int at = 0; /* the first block whose number is not below this one */
-  for (int high = all->count, middle; at < high;) {
-    middle = at + (high - at) / 2;
-    if (all->blocks[middle]->number < number)
-      at = middle + 1;
-    else
-      high = middle;
-  }
-  if (at < all->count && all->blocks[at]->number == number) {
-    *block = all->blocks[at];
+  int at = all->count; /* behind the last block whose number is not above this one */
+  while (at > 0 && all->blocks[at - 1]->number > number) at--;
+  if (at > 0 && all->blocks[at - 1]->number == number) {
+    *block = all->blocks[at - 1];
     return 0;
   }
   const size_t bytes = sizeof **block + (size_t)config_key_count * sizeof(config_entry);

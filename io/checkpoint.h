@@ -81,24 +81,22 @@ typedef struct checkpoint {
   const char *keys;                           /* the fingerprint */
 } checkpoint;
 
-/* Opens a checkpoint: what is missing, foreign, of another format, truncated or damaged outside its arrays is exit 2.
- * After a failure nothing is open. */
-int checkpoint_open(checkpoint *c, io_way *way, const char *file, error *e);
-
 /* Told, on every rank, why a file cannot be used; the reason begins with its name. */
 typedef void checkpoint_skipped(void *context, const char *reason);
 
 /* Which checkpoint is looked for. */
 typedef struct checkpoint_search {
-  const char *path;
+  const char *file;            /* this one; or NULL: the newest of */
+  const char *path;            /* PATH.*.h5, the one that was written last, that can be opened */
   int64_t before;              /* only those written before this generation; negative: all */
   checkpoint_skipped *skipped; /* or NULL */
   void *context;
 } checkpoint_search;
 
-/* Opens the newest of PATH.*.h5, the one that was written last, that checkpoint_open takes, passing over others. None: that
- * is no error, c->name is empty. */
-int checkpoint_open_newest(checkpoint *c, io_way *way, const checkpoint_search *search, error *e);
+/* Opens it: what is missing, foreign, of another format, truncated or damaged outside its arrays is exit 2, or passed over
+ * where the newest is looked for; where there is none that is no error, and c->name is empty. After a failure nothing is
+ * open. */
+int checkpoint_open(checkpoint *c, io_way *way, const checkpoint_search *search, error *e);
 
 /* What a leg is told when it begins. */
 typedef struct checkpoint_leg {

@@ -93,12 +93,6 @@ static int read_share(checkpoint *c, error *e) {
   return rows_all(c->way, c->fd >= 0, &c->direct, e); /* else rank 0 reads for them */
 }
 
-int checkpoint_open(checkpoint *c, io_way *way, const char *file, error *e) {
-  *c = (checkpoint){.way = way, .fd = -1};
-  if (way->rank == 0) read_open_here(c, file, e);
-  return read_share(c, e);
-}
-
 /* Every rank tells of the files that rank 0 has passed over. */
 static int read_share_skipped(const checkpoint_search *search, message *skipped, MPI_Comm comm, error *e) {
   const char *reason;
@@ -110,10 +104,11 @@ static int read_share_skipped(const checkpoint_search *search, message *skipped,
   return 0;
 }
 
-int checkpoint_open_newest(checkpoint *c, io_way *way, const checkpoint_search *search, error *e) {
+int checkpoint_open(checkpoint *c, io_way *way, const checkpoint_search *search, error *e) {
   message skipped = {0};
   *c = (checkpoint){.way = way, .fd = -1};
-  if (way->rank == 0) read_open_newest(c, search, &skipped, e);
+  if (way->rank == 0 && search->file) read_open_here(c, search->file, e);
+  if (way->rank == 0 && !search->file) read_open_newest(c, search, &skipped, e);
   if (!read_share(c, e) && read_share_skipped(search, &skipped, way->comm, e)) checkpoint_close(c);
   message_free(&skipped);
   return e->id;

@@ -137,6 +137,8 @@ static void files_carry(message *m, request *r) {
   message_text(m, &r->path);
   message_text(m, &r->ending);
   message_text(m, &r->checkpoints);
+  message_text(m, &r->search.file);
+  message_text(m, &r->search.path);
   message_text(m, &r->text);
   if (r->config) files_carry_config(m, &r->config);
   if (r->steps) message_array(m, &r->steps, (size_t)r->count * sizeof *r->steps);
@@ -225,9 +227,7 @@ static int files_perform(const files *f, const request *r, error *e) {
   case FILES_WRITE_CHECKPOINT:
     return checkpoint_write(f->way, r->place, r->checkpoint, r->arrays, (int)r->count, e);
   case FILES_OPEN_CHECKPOINT:
-    return checkpoint_open(own->opened, f->way, r->path, e);
-  case FILES_OPEN_NEWEST:
-    return checkpoint_open_newest(own->opened, f->way, &own->search, e);
+    return checkpoint_open(own->opened, f->way, &r->search, e);
   case FILES_READ_CHECKPOINT:
     return checkpoint_read(own->from, r->arrays, (int)r->count, e);
   case FILES_VERIFY_CHECKPOINT:
@@ -410,8 +410,8 @@ static void files_server_perform(files_server *s, request *r) {
   r->own = (request_own){.io = &s->io, .part = &none, .table = &table, .from = &s->from, .leg = &leg};
   r->own.opened = &s->from;
   if (r->field) s->io.path = r->path;
-  r->own.search = (checkpoint_search){.path = r->path, .before = r->before};
-  if (r->kind == FILES_OPEN_CHECKPOINT || r->kind == FILES_OPEN_NEWEST) checkpoint_close(&s->from);
+  r->search.skipped = NULL;
+  if (r->kind == FILES_OPEN_CHECKPOINT) checkpoint_close(&s->from);
   files_perform(s->files, r, &known);
   table_free(&table);
 }

@@ -61,8 +61,7 @@ enum request_kind {
   FILES_MOVE_PARTIAL,      /* partial_move: partial, use; own: rows */
   FILES_BEGIN_CHECKPOINTS, /* checkpoint_begin: path, restarts; own: from, leg */
   FILES_WRITE_CHECKPOINT,  /* checkpoint_write: place, checkpoint, arrays, count */
-  FILES_OPEN_CHECKPOINT,   /* checkpoint_open: path; own: opened */
-  FILES_OPEN_NEWEST,       /* checkpoint_open_newest: path, before; own: opened, search */
+  FILES_OPEN_CHECKPOINT,   /* checkpoint_open: search; own: opened */
   FILES_READ_CHECKPOINT,   /* checkpoint_read: arrays, count; own: from */
   FILES_VERIFY_CHECKPOINT, /* checkpoint_verify; own: from */
   /* Rank 0 does these alone, and tells the others the answer: */
@@ -93,7 +92,6 @@ typedef struct request_own {
   table *table;
   checkpoint *opened;
   const checkpoint *from;
-  checkpoint_search search;
   checkpoint_leg *leg;
   void *answer; /* answer_bytes */
 } request_own;
@@ -107,7 +105,8 @@ typedef struct request {
   table_form form;
   enum quantity quantity;
   space_steps which;
-  int64_t before, count;
+  checkpoint_search search;
+  int64_t count;
   const int64_t *steps;        /* count */
   const series_entry *entries; /* count */
   const field_meta *field;

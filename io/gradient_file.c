@@ -85,16 +85,9 @@ static int gradient_open(const gradient_addends *a, int shot, const char *name, 
   return dataset_open(dataset, (dataset_kind){1, 3, "1D to 3D"}, false, in, e);
 }
 
-/* Reads a block of an open dataset. */
-static int gradient_read_block(const input *in, int rank, const hsize_t *at, const hsize_t *block,
-                               float *values, error *e) {
-  const hid_t disk = H5Dget_space(in->dataset), memory = H5Screate_simple(rank, block, NULL);
-  if (!(disk >= 0 && memory >= 0 && H5Sselect_hyperslab(disk, H5S_SELECT_SET, at, NULL, block, NULL) >= 0 &&
-        H5Dread(in->dataset, H5T_NATIVE_FLOAT, memory, disk, H5P_DEFAULT, values) >= 0))
-    FAIL(e, FIELD_DAMAGED, in->file, HDF5_WHY);
-  if (memory >= 0) H5Sclose(memory);
-  if (disk >= 0) H5Sclose(disk);
-  return e->id;
+static int gradient_read_block(const input *in, const dataset_block *b, float *values, error *e) {
+  char why[HDF5_TEXT];
+  return dataset_read(in->dataset, b, values, why) ? FAIL(e, FIELD_DAMAGED, in->file, why) : 0;
 }
 
 static int gradient_read_planes(const gradient_addends *a, int shot, const char *name, const hsize_t at[3],
@@ -107,7 +100,8 @@ static int gradient_read_planes(const gradient_addends *a, int shot, const char 
   if (!dataset_shape(in.file, in.dataset, shape, &rank, text, e) &&
       (rank != 3 || shape[0] != (hsize_t)a->slab.nz || shape[1] != block[1] || shape[2] != block[2]))
     FAIL(e, FIELD_SHAPE, in.file, a->slab.nz, a->slab.ny, a->slab.nx, text);
-  if (!e->id) gradient_read_block(&in, 3, at, block, values, e);
+  const dataset_block b = {H5T_NATIVE_FLOAT, 3, {at[0], at[1], at[2]}, {block[0], block[1], block[2]}};
+  if (!e->id) gradient_read_block(&in, &b, values, e);
   input_close(&in);
   return e->id;
 }
@@ -188,7 +182,8 @@ static int gradient_read_signals(const gradient_addends *a, int shot, hsize_t sh
     if (!*values) shape[0] = found[0], shape[1] = rank == 2 ? found[1] : 0;
     if (!*values) ALLOC(e, *values, shape[0] * shape[1], "the sum of gradients");
     if (rank != 2 || found[0] != shape[0] || found[1] != shape[1]) shape[1] = 0;
-    if (shape[1] && !e->id) gradient_read_block(&in, 2, (const hsize_t[2]){0}, shape, *values, e);
+    const dataset_block b = {H5T_NATIVE_FLOAT, 2, .count = {shape[0], shape[1]}};
+    if (shape[1] && !e->id) gradient_read_block(&in, &b, *values, e);
   }
   input_close(&in);
   return e->id;

@@ -19,9 +19,8 @@ static bool restart_automatic(const restart *r) {
 
 /* The newest that was written before generation `before`; of all, where that is negative. */
 static int restart_open_newest(restart *r, int64_t before, error *e) {
-  const checkpoint_search search = {r->path, before, restart_tell, r->log};
-  const request_own own = {.opened = &r->from, .search = search};
-  const request newest = {FILES_OPEN_NEWEST, .path = r->path, .before = before, .own = own};
+  const checkpoint_search search = {NULL, r->path, before, restart_tell, r->log};
+  const request newest = {FILES_OPEN_CHECKPOINT, .search = search, .own.opened = &r->from};
   TRY(files_do(r->files, &newest, e));
   if (r->from.name[0]) return 0;
   if (r->refused.id) *e = r->refused;
@@ -33,7 +32,7 @@ int restart_open(restart *r, error *e) {
   r->from = (checkpoint){.fd = -1};
   if (!r->name) return 0;
   if (restart_automatic(r)) return restart_open_newest(r, -1, e);
-  const request named = {FILES_OPEN_CHECKPOINT, .path = r->name, .own.opened = &r->from};
+  const request named = {FILES_OPEN_CHECKPOINT, .search.file = r->name, .own.opened = &r->from};
   return files_do(r->files, &named, e);
 }
 

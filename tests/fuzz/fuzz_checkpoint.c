@@ -23,7 +23,7 @@ static int same(const checkpoint_seal *a, const checkpoint_seal *b) {
 static void check_open(const char *name) {
   checkpoint c;
   error e = {0}, other = {0}, damaged = {0};
-  const int id = checkpoint_open(&c, &way, name, &e);
+  const int id = checkpoint_open(&c, &way, &(checkpoint_search){.file = name}, &e);
   demand_answer(id, &e, EXIT_CODE_FILE);
   if (id) return;
   const int differs = checkpoint_match(&c, "[grid] nx\n7\n", &other);

@@ -205,7 +205,7 @@ static inline int judge(fixture *x, const char *name, int64_t step, error *e) {
   checkpoint c;
   state s;
   *e = (error){0};
-  if (checkpoint_open(&c, &x->alone, name, e)) {
+  if (checkpoint_open(&c, &x->alone, &(checkpoint_search){.file = name}, e)) {
     assert_int_equal(error_exit_code(e->id), EXIT_CODE_FILE);
     assert_memory_equal(e->text, name, strlen(name));
     assert_string_equal(c.name, "");

@@ -5,7 +5,7 @@
 
 static void expect_step(fixture *x, const char *path, int64_t step) {
   checkpoint c;
-  OK(checkpoint_open_newest(&c, &x->ways[0], &(checkpoint_search){path, -1, NULL, NULL}, &E));
+  OK(checkpoint_open(&c, &x->ways[0], &(checkpoint_search){NULL, path, -1, NULL, NULL}, &E));
   if (step < 0) assert_string_equal(c.name, "");
   if (step >= 0) assert_int_equal(c.step, step);
   checkpoint_close(&c);
@@ -23,7 +23,7 @@ static void round_trip(fixture *x, const char *path, int out, int in, io_way *wr
   for (int i = 0; i < s.count; i++)
     assert_int_equal(s.parts[i].moved, row_values(&s.arrays[i]) ? s.arrays[i].count : 0);
   state_init(&s, salt, in, in, x->rank, x->ranks);
-  assert_ok(checkpoint_open_newest(&c, read, &(checkpoint_search){path, -1, NULL, NULL}, &e), &e);
+  assert_ok(checkpoint_open(&c, read, &(checkpoint_search){NULL, path, -1, NULL, NULL}, &e), &e);
   assert_true(c.step == 42 && c.time == 5.25 && c.dt == 0.125);
   if (state_read(&c, &s, &e) || checkpoint_verify(&c, &e)) fail_msg("%s", e.text);
   assert_int_equal(checkpoint_match(&c, KEYS, &e), 0);
@@ -62,7 +62,8 @@ TEST_OF(test_same_bytes, fixture *x) {
     if (x->rank) continue;
     load(i ? &m : &first, path, 3);
     checkpoint c;
-    assert_int_equal(checkpoint_open(&c, &x->alone, m.name[0] ? m.name : first.name, &e), 0);
+    assert_int_equal(
+        checkpoint_open(&c, &x->alone, &(checkpoint_search){.file = m.name[0] ? m.name : first.name}, &e), 0);
     for (int k = 0; i && k < c.count; k++) {
       const checkpoint_array *a = &c.arrays[k];
       const size_t bytes = (size_t)(a->shape[0] * row_values(&s.arrays[k])) * value_bytes(&s.arrays[k]);
@@ -129,7 +130,7 @@ TEST_OF(test_checksums, fixture *x) {
       store(&m, m.size);
     }
     assert_int_equal(
-        checkpoint_open_newest(&c, &x->ways[i % WAYS], &(checkpoint_search){path, -1, NULL, NULL}, &e), 0);
+        checkpoint_open(&c, &x->ways[i % WAYS], &(checkpoint_search){NULL, path, -1, NULL, NULL}, &e), 0);
     snprintf(text, sizeof text,
              "%s.00000005.h5: damaged checkpoint: array %s, row %d has changed since it was written", path,
              a->name, (int)(at / ((size_t)row_values(a) * value_bytes(a))));
@@ -215,7 +216,7 @@ TEST_OF(test_fingerprint, fixture *x) {
   const char *path = text_of("%s/keys", x->folder);
   const char *name = text_of("%s.00000007.h5", path);
   WRITE(x, path, 7, 1);
-  OK(checkpoint_open(&c, &x->ways[3], name, &E));
+  OK(checkpoint_open(&c, &x->ways[3], &(checkpoint_search){.file = name}, &E));
   OK(checkpoint_match(&c, KEYS, &E));
 #define LATER "[medium] velocity\n\n[equation] type\nwave\n"
   OK(checkpoint_match(&c, LATER "[grid] nx\n7\n", &E));
@@ -241,7 +242,7 @@ TEST_OF(test_arrays, fixture *x) {
   state s;
   const char *path = text_of("%s/arrays", x->folder);
   WRITE(x, path, 7, 1);
-  OK(checkpoint_open_newest(&c, &x->ways[1], &(checkpoint_search){path, -1, NULL, NULL}, &E));
+  OK(checkpoint_open(&c, &x->ways[1], &(checkpoint_search){NULL, path, -1, NULL, NULL}, &E));
   state_init(&s, 7, 0, 0, x->rank, x->ranks);
   checkpoint_array a = s.arrays[0];
   strcpy(a.name, "v");

@@ -133,7 +133,7 @@ TEST_OF(test_foreign, fixture *x) {
     if (x->rank == 0) make_foreign(name, i);
     MPI_Barrier(MPI_COMM_WORLD);
     const char *text = text_of("%s: %s", name, words[i]);
-    assert_int_not_equal(checkpoint_open(&c, &x->ways[i % WAYS], name, &e), 0);
+    assert_int_not_equal(checkpoint_open(&c, &x->ways[i % WAYS], &(checkpoint_search){.file = name}, &e), 0);
     assert_string_equal(e.text, text);
     assert_int_equal(error_exit_code(e.id), EXIT_CODE_FILE);
     assert_string_equal(c.name, "");
@@ -149,8 +149,8 @@ static void expect_newest(fixture *x, const char *path, int64_t step, int skippe
   MPI_Barrier(MPI_COMM_WORLD);
   for (int64_t before = -1;; damaged++) {
     error e = {0};
-    assert_int_equal(
-        checkpoint_open_newest(&c, way, &(checkpoint_search){path, before, note_skipped, &n}, &e), 0);
+    assert_int_equal(checkpoint_open(&c, way, &(checkpoint_search){NULL, path, before, note_skipped, &n}, &e),
+                     0);
     if (!c.name[0] || !checkpoint_verify(&c, &e)) break;
     assert_int_equal(e.id, ERROR_CHECKPOINT_DAMAGED);
     before = c.mark.generation;

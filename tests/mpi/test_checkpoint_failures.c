@@ -30,7 +30,7 @@ TEST_OF(test_one_rank_fails, fixture *x) {
     assert_int_equal(checkpoint_write(way, &place, &m, s.arrays, s.count, &e), ERROR_DEVICE_FAILED);
     assert_string_equal(e.text, "test device: a copy failed: on purpose");
     assert_int_equal(count_files(x, path), 1);
-    assert_int_equal(checkpoint_open_newest(&c, way, &(checkpoint_search){path, -1, NULL, NULL}, &o), 0);
+    assert_int_equal(checkpoint_open(&c, way, &(checkpoint_search){NULL, path, -1, NULL, NULL}, &o), 0);
     assert_int_equal(c.step, 1);
     assert_int_equal(state_read(&c, &s, &r), ERROR_DEVICE_FAILED);
     assert_string_equal(r.text, e.text);
@@ -156,7 +156,7 @@ TEST_OF(test_kill, fixture *x) {
     assert_true(WIFSIGNALED(status)); /* it has not ended by itself, on an error */
     checkpoint c;
     notes n = {0};
-    OK(checkpoint_open_newest(&c, &x->alone, &(checkpoint_search){path, -1, note_skipped, &n}, &E));
+    OK(checkpoint_open(&c, &x->alone, &(checkpoint_search){NULL, path, -1, note_skipped, &n}, &E));
     assert_true(c.name[0] && c.step >= step && n.count == 0);
     step = c.step;
     checkpoint_close(&c);
