@@ -1,6 +1,8 @@
 #include "place.h"
 #include <float.h>
 #include <math.h>
+#include <string.h>
+#include "base/error_mpi.h"
 
 /* Best for all waves of 4 points per wavelength or more: the greatest error along an axis is 0.1 %. */
 static const double KAISER = 6.2;
@@ -37,17 +39,29 @@ bool place_in_grid(const config *c, const double position[3], place p[3]) {
   return inside;
 }
 
-int place_read(const files *files, const config *c, const char *dataset, table *t, error *e) {
-  const table_form form = {.columns = 3, .quantity = QUANTITY_LENGTH, .measured = 3};
-  *t = (table){0};
-  TRY(files_do(files, &(request){FILES_READ_TABLE, .path = dataset, .form = form, .own.table = t}, e));
+/* From the same numbers on every rank. */
+static int place_check(const config *c, const char *dataset, const table *t, error *e) {
   for (int64_t i = 0; i < t->rows; i++) {
     const double *position = t->values + 3 * i;
     place p[3];
     if (!place_in_grid(c, position, p))
       return FAIL(e, RECEIVERS_OUTSIDE, dataset, i, position[0], position[1], position[2]);
   }
-  return 0; /* from the same numbers on every rank */
+  return 0;
+}
+
+int place_read(const files *files, const config *c, const char *dataset, double (**positions)[3], int *count,
+               error *e) {
+  const table_form form = {.columns = 3, .quantity = QUANTITY_LENGTH, .measured = 3};
+  table t = {0};
+  const request all = {FILES_READ_TABLE, .path = dataset, .form = form, .own.table = &t};
+  if (!files_do(files, &all, e) && !place_check(c, dataset, &t, e) &&
+      !GROW(e, *positions, *count + t.rows, "positions")) {
+    memcpy(*positions + *count, t.values, (size_t)t.rows * sizeof **positions);
+    *count += (int)t.rows; /* fewer than a table may have */
+  }
+  table_free(&t);
+  return error_agree(e, files->compute);
 }
 
 void place_round(place p[3]) {

@@ -14,13 +14,8 @@ enum { BATCH_BYTES = 2 << 20 /* a half */ };
 
 /* Fills `positions` on every rank. */
 static int receivers_find_positions(receivers *r, const config *c, error *e) {
-  if (c->receivers == RECEIVERS_FILE) {
-    table t;
-    place_read(r->files, c, c->receivers_file, &t, e);
-    r->positions = (double(*)[3])t.values;
-    r->count = (int)t.rows; /* fewer than a table may have */
-    return e->id;
-  }
+  if (c->receivers == RECEIVERS_FILE)
+    return place_read(r->files, c, c->receivers_file, &r->positions, &r->count, e);
   if (!ALLOC(e, r->positions, c->receiver_count, "the receivers"))
     memcpy(r->positions, c->receiver_positions, (size_t)c->receiver_count * sizeof *r->positions);
   r->count = c->receiver_count;

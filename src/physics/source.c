@@ -317,9 +317,12 @@ static int sources_place_all(sources *s, const problem *on, error *e) {
   ALLOC(e, s->positions, c->source_count, "the sources");
   for (int i = 0; s->positions && i < c->source_count; i++)
     memcpy(s->positions[i], c->sources[i].position, sizeof s->positions[i]);
+  s->count = c->source_count;
   TRY(error_agree(e, on->files->compute));
-  TRY(source_set_place(&s->set, on, &s->positions, c->source_count, e));
-  s->count = c->source_count + s->set.count;
+  if (!c->sources_listed) return 0;
+  TRY(place_read(on->files, c, c->sources_positions_file, &s->positions, &s->count, e));
+  s->set.count = s->count - c->source_count;
+  s->set.positions_digest = numbers_digest(s->positions[c->source_count], 3 * (size_t)s->set.count);
   return 0;
 }
 

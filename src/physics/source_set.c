@@ -7,29 +7,6 @@
 #include "base/error_mpi.h"
 #include "base/numbers.h"
 #include "base/thread.h"
-#include "place.h"
-
-/* --- points ----------------------------------------------------------------------------------------------------- */
-
-static int source_set_append(source_set *s, const table *t, double (**positions)[3], int before, error *e) {
-  TRY(GROW(e, *positions, before + t->rows, "the sources"));
-  memcpy(*positions + before, t->values, (size_t)t->rows * sizeof **positions);
-  s->count = (int)t->rows; /* fewer than a table may have */
-  s->positions_digest = numbers_digest(t->values, 3 * (size_t)t->rows);
-  return 0;
-}
-
-int source_set_place(source_set *s, const problem *on, double (**positions)[3], int before, error *e) {
-  const config *c = on->config;
-  table t;
-  if (!c->sources_listed) return 0;
-  if (!place_read(on->files, c, c->sources_positions_file, &t, e))
-    source_set_append(s, &t, positions, before, e);
-  table_free(&t);
-  return error_agree(e, on->files->compute);
-}
-
-/* --- signals ---------------------------------------------------------------------------------------------------- */
 
 /* Columns that are far smaller than the greatest do not count: they may be what rounding left. */
 static const double NEGLIGIBLE = 1e-3;
@@ -102,13 +79,12 @@ static int source_set_study(source_set *s, const files *files, wavelet_steps ste
 static int source_set_digest_rows(source_set *s, error *e) {
   const table *t = &s->signals;
   const size_t rows = (size_t)t->rows, columns = (size_t)t->columns;
-  if (s->timed) {
-    s->timed_digest =
-        mix64(numbers_digest(t->values, rows * columns) ^ numbers_digest(s->times.values, rows));
-    return 0;
-  }
-  TRY(ALLOC(e, s->row_digests, rows, "the sources"));
-  for (size_t i = 0; i < rows; i++) s->row_digests[i] = numbers_digest(t->values + i * columns, columns);
+  s->digested = s->timed ? 0 : s->rows;
+  TRY(ALLOC(e, s->digests, s->digested + 1, "the sources"));
+  if (s->timed)
+    s->digests[0] = mix64(numbers_digest(t->values, rows * columns) ^ numbers_digest(s->times.values, rows));
+  for (int64_t i = 0; i < s->digested; i++)
+    s->digests[i + 1] = mix64(s->digests[i] ^ numbers_digest(t->values + (size_t)i * columns, columns));
   return 0;
 }
 
@@ -165,16 +141,14 @@ void source_set_free_values(source_set *s) {
 void source_set_free(source_set *s) {
   source_set_close(s);
   source_set_free_values(s);
-  free(s->row_digests);
+  free(s->digests);
   *s = (source_set){0};
 }
 
 /* --- what is said of it ----------------------------------------------------------------------------------------- */
 
 uint64_t source_set_digest(const source_set *s, int64_t rows) {
-  uint64_t sum = s->timed_digest;
-  for (int64_t i = 0; !s->timed && i < rows && i < s->rows; i++) sum = mix64(sum ^ s->row_digests[i]);
-  return sum;
+  return s->digests[smaller64(rows, s->digested)];
 }
 
 int source_set_describe(const source_set *s, char *text, size_t size) {

@@ -13,18 +13,17 @@ typedef struct source_set {
   table signals, times; /* as read; owned until source_set_close */
   double **values;      /* of each column that this rank needs, at `rows` steps from 0 on; else NULL; owned */
   int64_t rows;         /* steps that have values: of the signals' own length those that count */
-  uint64_t positions_digest, timed_digest; /* the latter of signals with their times */
-  uint64_t *row_digests;                   /* else: of each row of all signals; `rows` of them, owned */
+  uint64_t positions_digest;
+  uint64_t *
+      digests; /* of [sources]: of the first so many rows of all signals, owned; with times [0] is of all rows */
+  int64_t digested; /* rows that it goes to */
   wavelet_use
       use; /* of the signal of the greatest value, but for `highest`: above that lies little of any signal */
   int highest_column; /* the signal that has it */
 } source_set;
 
-/* Appends the points of [sources] to *positions, which holds `before` others. Exit 2 where one is outside the grid,
- * naming its row. Collective over files->compute, same error everywhere, as is the next one. source_set_free it, also
- * after a failure. */
-int source_set_place(source_set *s, const problem *on, double (**positions)[3], int before, error *e);
-/* Reads and studies the signals for the steps of the run. own: of a file; NULL: [sources]. */
+/* Reads and studies the signals for the steps of the run. own: of a file; NULL: [sources], whose points are counted.
+ * Collective over files->compute, same error everywhere. source_set_free it, also after a failure. */
 int source_set_read(source_set *s, const problem *on, wavelet_steps steps, const source_config *own,
                     error *e);
 /* Gives *w the values of a column; `outside` the rows or times of the dataset. */
