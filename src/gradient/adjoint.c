@@ -764,29 +764,49 @@ int adjoint_planes(void *context, int z, int planes, float *values, error *e) {
   return 0;
 }
 
-/* The signal enters the step from n to n + 1: sample steps - n of nu. */
-static int adjoint_signal(const adjoint *a, int row, int i, bool injected, float *all, error *e) {
-  const receivers *r = &a->rows[row].at_sources;
-  const shot *s = shot_row(a->shot, row);
-  const int64_t steps = s->engine->physics.steps;
-  const double scale = injected ? 1 : sources_strength(s->config);
-  double(*x)[FOURIER_SERIES];
-  ALLOC(e, x, steps, "the gradient");
-  for (int64_t n = 0; x && n < steps; n++) x[n][0] = scale * (double)r->traces[(steps - n) * r->local + i];
-  if (x && !injected) sources_transform_back(&s->sources, steps, x, e);
-  for (int64_t n = 0; x && n < steps; n++) all[n * r->count + r->index[i]] = (float)x[n][0];
-  free(x);
-  return e->id;
+/* From what sources inject at each step to their signals. */
+typedef struct adjoint_injected {
+  const receivers *at; /* the sources */
+  double scale;
+  float *all; /* steps x sources */
+} adjoint_injected;
+
+/* A signal enters the step from n to n + 1: sample steps - n of nu. */
+static void adjoint_signal_get(void *context, int64_t i, int64_t n, int lane, double (*x)[FOURIER_SERIES]) {
+  const adjoint_injected *w = context;
+  for (int64_t k = 0; k < n; k++) x[k][lane] = w->scale * (double)w->at->traces[(n - k) * w->at->local + i];
+}
+
+static void adjoint_signal_put(void *context, int64_t i, int64_t n, int lane, double (*x)[FOURIER_SERIES]) {
+  const adjoint_injected *w = context;
+  for (int64_t k = 0; k < n; k++) w->all[k * w->at->count + w->at->index[i]] = (float)x[k][lane];
 }
 
 int adjoint_signals(adjoint *a, int row, bool injected, float **signals, error *e) {
   const receivers *r = &a->rows[row].at_sources;
+  const shot *s = shot_row(a->shot, row);
   const engine *g = a->shot->engine;
-  const size_t count = (size_t)g->physics.steps * (size_t)r->count;
+  const int64_t steps = g->physics.steps;
+  const size_t count = (size_t)steps * (size_t)r->count;
   float *all;
   ALLOC(e, all, count, "the gradient");
   *signals = all;
-  for (int i = 0; !e->id && i < r->local; i++) adjoint_signal(a, row, i, injected, all, e);
+  adjoint_injected way = {r, injected ? 1 : sources_strength(s->config), all};
+  const dispersion_series series = {.kind = DISPERSION_SOURCE,
+                                    .transposed = true,
+                                    .every = 1,
+                                    .count = r->local,
+                                    .n = steps,
+                                    .kept = s->sources.transforms,
+                                    .context = &way,
+                                    .get = adjoint_signal_get,
+                                    .put = adjoint_signal_put};
+  if (!e->id && !injected && s->sources.injected)
+    dispersion_transform(&series, s->receivers.time.threads, e);
+  else
+    for (int64_t k = 0; k < steps * r->local && !e->id; k++)
+      all[k / r->local * r->count + r->index[k % r->local]] =
+          (float)(way.scale * (double)r->traces[(steps - k / r->local) * r->local + k % r->local]);
   TRY(error_agree(e, g->comm));
   if (g->ranks > 1) MPI_TRY(e, MPI_Allreduce(MPI_IN_PLACE, all, (int)count, MPI_FLOAT, MPI_SUM, g->comm));
   return 0;

@@ -1,8 +1,11 @@
 #include "dispersion.h"
 #include <math.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include "base/numbers.h"
+#include "base/thread.h"
 
 /* exp(i phi t) at phi that lie unevenly becomes a sum over an even grid of phi, which is a Fourier transform: each value
  * spreads over SPREAD points, and each sample is divided by the transform of the shape it spreads in (A. H. Barnett et
@@ -35,10 +38,14 @@ struct dispersion_tables {
   int count;
 };
 
-struct dispersion {
+/* Series of one length, which are transformed together. */
+typedef struct dispersion {
   dispersion_table *t;
   fourier psi, phi;
-};
+  int count;
+  int64_t n, series[FOURIER_SERIES];
+  double (*x)[FOURIER_SERIES]; /* n */
+} dispersion;
 
 /* The shape in which a value spreads; x: -1 to 1 over its width. */
 static double dispersion_shape(double x) {
@@ -123,25 +130,24 @@ static dispersion_table *dispersion_find_table(dispersion_tables *kept, dispersi
   return t;
 }
 
-int dispersion_open(dispersion **opened, dispersion_tables *kept, enum dispersion_kind kind, int64_t n,
-                    int64_t every, error *e) {
-  const char *const WHAT = "a transform in time";
-  TRY(ALLOC(e, *opened, 1, WHAT));
-  dispersion *d = *opened;
-  if (fourier_open(&d->psi, 4 * n) | fourier_open(&d->phi, 2 * n + 2 * SPREAD))
-    return FAIL(e, OUT_OF_MEMORY, (size_t)n * sizeof *d->psi.series, WHAT);
-  d->t = dispersion_find_table(
-      kept, (dispersion_table){.kind = kind, .n = n, .every = every, .psi_n = d->psi.n, .phi_n = d->phi.n});
-  return d->t ? 0 : FAIL(e, OUT_OF_MEMORY, (size_t)d->psi.n / 2 * sizeof(frequency), WHAT);
+static void dispersion_close(dispersion *d) {
+  fourier_close(&d->psi);
+  fourier_close(&d->phi);
+  if (d->t && !d->t->kept) dispersion_table_close(d->t);
+  free(d->x);
+  *d = (dispersion){.n = 0};
 }
 
-void dispersion_close(dispersion **d) {
-  if (!*d) return;
-  fourier_close(&(*d)->psi);
-  fourier_close(&(*d)->phi);
-  if ((*d)->t && !(*d)->t->kept) dispersion_table_close((*d)->t);
-  free(*d);
-  *d = NULL;
+/* Makes *d one for series of n samples. False where memory is short. */
+static bool dispersion_open(dispersion *d, const dispersion_series *s, int64_t n) {
+  dispersion_close(d);
+  d->n = n;
+  d->x = malloc((size_t)n * sizeof *d->x);
+  if (!d->x || fourier_open(&d->psi, 4 * n) || fourier_open(&d->phi, 2 * n + 2 * SPREAD)) return false;
+  d->t = dispersion_find_table(
+      s->kept,
+      (dispersion_table){.kind = s->kind, .n = n, .every = s->every, .psi_n = d->psi.n, .phi_n = d->phi.n});
+  return d->t != NULL;
 }
 
 /* --- the parts of the matrix ------------------------------------------------------------------------------------ */
@@ -227,9 +233,49 @@ static void dispersion_backward(dispersion *d, double (*x)[FOURIER_SERIES]) {
   for (int64_t j = 0; j < d->t->n; j++) dispersion_get(&d->psi.series[j], x[j], dispersion_twice(d, j));
 }
 
-void dispersion_apply(dispersion *d, bool transposed, double (*x)[FOURIER_SERIES]) {
-  if (transposed == (d->t->kind == DISPERSION_SOURCE))
-    dispersion_forward(d, x);
+/* --- all series -------------------------------------------------------------------------------------------------- */
+
+typedef struct dispersion_work {
+  const dispersion_series *s;
+  atomic_llong next; /* series */
+  atomic_bool failed;
+} dispersion_work;
+
+/* K^T is what signals of sources are multiplied by. */
+static void dispersion_flush(dispersion *d, const dispersion_series *s) {
+  if (!d->count) return;
+  memset(d->x, 0, (size_t)d->n * sizeof *d->x);
+  for (int k = 0; k < d->count; k++) s->get(s->context, d->series[k], d->n, k, d->x);
+  if (s->transposed == (s->kind == DISPERSION_SOURCE))
+    dispersion_forward(d, d->x);
   else
-    dispersion_backward(d, x);
+    dispersion_backward(d, d->x);
+  for (int k = 0; k < d->count; k++) s->put(s->context, d->series[k], d->n, k, d->x);
+  d->count = 0;
+}
+
+static void *dispersion_main(void *context) {
+  dispersion_work *w = context;
+  dispersion d = {.n = 0};
+  bool ready = true;
+  for (int64_t i; ready && (i = atomic_fetch_add(&w->next, 1)) < w->s->count;) {
+    const int64_t n = w->s->length ? w->s->length(w->s->context, i) : w->s->n;
+    if (n == 0) continue;
+    if (n != d.n || d.count == FOURIER_SERIES) dispersion_flush(&d, w->s);
+    if (n != d.n) ready = dispersion_open(&d, w->s, n);
+    d.series[d.count++] = i;
+  }
+  if (ready)
+    dispersion_flush(&d, w->s);
+  else
+    atomic_store(&w->failed, true);
+  dispersion_close(&d);
+  return NULL;
+}
+
+int dispersion_transform(const dispersion_series *s, int threads, error *e) {
+  dispersion_work w = {.s = s};
+  thread_share((int)smaller64(threads, (s->count + FOURIER_SERIES - 1) / FOURIER_SERIES), dispersion_main,
+               &w);
+  return atomic_load(&w.failed) ? FAIL(e, OUT_OF_MEMORY, (size_t)s->count * 600, "a transform in time") : 0;
 }

@@ -19,21 +19,25 @@ enum dispersion_kind {
   DISPERSION_REST /* exact = K scheme, p = 0, with cosines: the trace of an initial field at rest, without sources */
 };
 
-typedef struct dispersion dispersion;
-
 /* Tables of transforms, kept for those that come after: they take as long as tens of series. Many threads may use them. */
 typedef struct dispersion_tables dispersion_tables;
 dispersion_tables *dispersion_tables_open(void); /* NULL: memory is short, and nothing is kept */
 void dispersion_tables_close(dispersion_tables *all);
 
-/* Prepares the transform of series of n samples, n >= 1; `kept`: NULL, or what must outlive it. OUT_OF_MEMORY.
- * dispersion_close it, also after a failure. */
-int dispersion_open(dispersion **d, dispersion_tables *kept, enum dispersion_kind kind, int64_t n,
-                    int64_t every, error *e);
-void dispersion_close(dispersion **d);
+/* `count` series of n samples, or of length(i), unless that is NULL; 0: series i is left out. get and put move these
+ * samples to and from x[sample][lane]. A series is one thread's. */
+typedef struct dispersion_series {
+  enum dispersion_kind kind;
+  bool transposed; /* by the transpose of its matrix */
+  int64_t every, count, n;
+  dispersion_tables *kept; /* NULL, or what must outlive it */
+  void *context;
+  int64_t (*length)(void *context, int64_t i);
+  void (*get)(void *context, int64_t i, int64_t n, int lane, double (*x)[FOURIER_SERIES]);
+  void (*put)(void *context, int64_t i, int64_t n, int lane, double (*x)[FOURIER_SERIES]);
+} dispersion_series;
 
-/* Transforms x[sample][series] in place; `transposed`: by the transpose of its matrix. A series gets the same bits
- * whatever the others are. One thread at a time for each *d. */
-void dispersion_apply(dispersion *d, bool transposed, double (*x)[FOURIER_SERIES]);
+/* Transforms them on at most so many threads. A series gets the same bits whatever the others are. OUT_OF_MEMORY. */
+int dispersion_transform(const dispersion_series *s, int threads, error *e);
 
 #endif

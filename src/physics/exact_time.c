@@ -1,12 +1,8 @@
 #include "exact_time.h"
 #include <inttypes.h>
 #include <math.h>
-#include <stdatomic.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include "base/numbers.h"
-#include "base/thread.h"
 
 static const double PI = 3.14159265358979323846;
 
@@ -57,13 +53,11 @@ void exact_time_choose(exact_time *t, const config *c, const exact_time_of *of) 
 
 enum { CONTINUED = 60 /* samples */ };
 
+/* Traces that end in silence, or those that are cut, which go on for `extra` samples. */
 typedef struct trace_work {
-  const exact_time *t;
-  float *x;
-  int64_t n, series;
-  bool *cut, transposed;
-  atomic_llong next; /* trace */
-  atomic_bool failed;
+  const exact_traces *traces;
+  bool transposed, cut;
+  int64_t extra;
 } trace_work;
 
 /* Does a trace end inside a pulse? Below this part of its peak an end that is cut does less harm than one that goes on:
@@ -86,77 +80,47 @@ static double exact_time_continue(const float *x, int64_t n, int64_t apart, int6
   return exact_time_fade(extra, j) * (2.0 * x[(n - 1) * apart] - x[(n - 2 - j) * apart]);
 }
 
-typedef struct trace_batch {
-  dispersion *d;
-  int64_t extra; /* samples */
-  int count;
-  int64_t trace[FOURIER_SERIES];
-  double (*x)[FOURIER_SERIES]; /* n + extra */
-} trace_batch;
-
-static bool exact_time_open(const trace_work *w, trace_batch *b) {
-  error ignored = {0};
-  const int64_t n = w->n + b->extra;
-  b->x = malloc((size_t)n * sizeof *b->x);
-  return b->x && !dispersion_open(&b->d, w->t->transforms, w->t->kind, n, w->t->every, &ignored);
+static int64_t exact_time_length(void *context, int64_t i) {
+  const trace_work *w = context;
+  const exact_traces *t = w->traces;
+  if (!w->transposed && !w->cut) t->cut[i] = exact_time_cut(t->x + i, t->samples, t->count);
+  return t->cut[i] == w->cut ? t->samples + w->extra : 0;
 }
 
-/* The transpose of going on: what samples after the end count for those that they were made from. */
-static void exact_time_fold(const trace_work *w, const trace_batch *b) {
-  for (int64_t j = 0; j < b->extra; j++) {
-    const double fade = exact_time_fade(b->extra, j);
-    for (int s = 0; s < b->count; s++) {
-      b->x[w->n - 1][s] += 2 * fade * b->x[w->n + j][s];
-      b->x[w->n - 2 - j][s] -= fade * b->x[w->n + j][s];
-    }
-  }
+static void exact_time_get(void *context, int64_t i, int64_t n, int lane, double (*x)[FOURIER_SERIES]) {
+  const trace_work *w = context;
+  const exact_traces *t = w->traces;
+  const float *from = t->x + i;
+  for (int64_t k = 0; k < t->samples; k++) x[k][lane] = from[k * t->count];
+  for (int64_t k = t->samples; k < n && !w->transposed; k++)
+    x[k][lane] = exact_time_continue(from, t->samples, t->count, w->extra, k - t->samples);
 }
 
-/* False where memory is short. */
-static bool exact_time_flush(const trace_work *w, trace_batch *b) {
-  if (!b->count) return true;
-  if (!b->d && !exact_time_open(w, b)) return false;
-  for (int s = 0; s < FOURIER_SERIES; s++) {
-    const float *from = w->x + (s < b->count ? b->trace[s] : 0);
-    for (int64_t i = 0; i < w->n; i++) b->x[i][s] = s < b->count ? from[i * w->series] : 0;
-    for (int64_t j = 0; j < b->extra; j++)
-      b->x[w->n + j][s] =
-          s < b->count && !w->transposed ? exact_time_continue(from, w->n, w->series, b->extra, j) : 0;
+/* Transposed, what samples after the end count for those that they would be made from. */
+static void exact_time_put(void *context, int64_t i, int64_t n, int lane, double (*x)[FOURIER_SERIES]) {
+  const trace_work *w = context;
+  const exact_traces *t = w->traces;
+  for (int64_t j = 0; t->samples + j < n && w->transposed; j++) {
+    const double faded = exact_time_fade(w->extra, j) * x[t->samples + j][lane];
+    x[t->samples - 1][lane] += 2 * faded;
+    x[t->samples - 2 - j][lane] -= faded;
   }
-  dispersion_apply(b->d, w->transposed, b->x);
-  if (w->transposed) exact_time_fold(w, b);
-  for (int s = 0; s < b->count; s++)
-    for (int64_t i = 0; i < w->n; i++) w->x[i * w->series + b->trace[s]] = (float)b->x[i][s];
-  b->count = 0;
-  return true;
-}
-
-/* Traces that end in silence, and traces that are cut, each kind in batches. */
-static void *exact_time_main(void *context) {
-  trace_work *w = context;
-  trace_batch kinds[2] = {{.extra = 0}, {.extra = w->n - 1 < CONTINUED ? w->n - 1 : CONTINUED}};
-  bool ready = true;
-  for (int64_t i; ready && (i = atomic_fetch_add(&w->next, 1)) < w->series;) {
-    if (!w->transposed) w->cut[i] = exact_time_cut(w->x + i, w->n, w->series);
-    trace_batch *b = &kinds[w->cut[i]];
-    b->trace[b->count++] = i;
-    if (b->count == FOURIER_SERIES) ready = exact_time_flush(w, b);
-  }
-  for (int k = 0; k < 2; k++) {
-    ready = ready && exact_time_flush(w, &kinds[k]);
-    dispersion_close(&kinds[k].d);
-    free(kinds[k].x);
-  }
-  if (!ready) atomic_store(&w->failed, true);
-  return NULL;
+  for (int64_t k = 0; k < t->samples; k++) t->x[k * t->count + i] = (float)x[k][lane];
 }
 
 int exact_time_traces(const exact_time *t, const exact_traces *traces, bool transposed, error *e) {
-  const int64_t ENOUGH = 16; /* traces a thread */
-  const int64_t n = traces->samples, series = traces->count;
-  trace_work w = {
-      .t = t, .x = traces->x, .n = n, .series = series, .cut = traces->cut, .transposed = transposed};
-  if (!t->removed || n < 2 || series == 0) return 0;
-  thread_share((int)smaller64(t->threads, (series + ENOUGH - 1) / ENOUGH), exact_time_main, &w);
-  return atomic_load(&w.failed) ? FAIL(e, OUT_OF_MEMORY, (size_t)n * 600, "a transform in time") : 0;
+  trace_work w = {.traces = traces, .transposed = transposed};
+  const dispersion_series all = {.kind = t->kind,
+                                 .transposed = transposed,
+                                 .every = t->every,
+                                 .count = traces->count,
+                                 .kept = t->transforms,
+                                 .context = &w,
+                                 .length = exact_time_length,
+                                 .get = exact_time_get,
+                                 .put = exact_time_put};
+  if (!t->removed || traces->samples < 2) return 0;
+  TRY(dispersion_transform(&all, t->threads, e));
+  w.cut = true, w.extra = smaller64(traces->samples - 1, CONTINUED);
+  return dispersion_transform(&all, t->threads, e);
 }

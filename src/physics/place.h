@@ -19,8 +19,8 @@ typedef struct place {
  * where the two differ by no more than rounding in float64: 0.3 is point 3 of spacing 0.1, though 0.3 / 0.1 < 3. */
 bool place_in_grid(const config *c, const double position[3], place p[3]);
 
-/* Appends a dataset's positions (m) to *positions, of which there are *count. Exit 2, naming dataset and row, where one is
- * outside the grid. Collective over files->compute, same error everywhere. */
+/* Appends a dataset's positions (m) to *positions, of which there are *count. Exit 2, naming dataset and row, where one
+ * is outside the grid. Collective over files->compute, same error everywhere. */
 int place_read(const files *files, const config *c, const char *dataset, double (**positions)[3], int *count,
                error *e);
 

@@ -1,12 +1,10 @@
 #include "source.h"
 #include "dispersion.h"
 #include <math.h>
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include "base/error_mpi.h"
 #include "base/numbers.h"
-#include "base/thread.h"
 #include "place.h"
 #include "wavelet.h"
 
@@ -407,63 +405,27 @@ double sources_highest(const sources *s, const config *c, char column[SOURCES_CO
 typedef struct source_transform {
   sources *s;
   int64_t begin, end;
-  atomic_int next; /* signal */
-  atomic_bool failed;
 } source_transform;
 
-/* Signals of one length, which are transformed together. */
-typedef struct source_batch {
-  dispersion *d;
-  int64_t n;
-  int count, signal[FOURIER_SERIES];
-  double (*x)[FOURIER_SERIES]; /* n */
-} source_batch;
-
-static void sources_batch_close(source_batch *b) {
-  dispersion_close(&b->d);
-  free(b->x);
-  *b = (source_batch){.d = NULL};
-}
-
-/* False where memory is short. */
-static bool sources_batch_open(source_batch *b, dispersion_tables *transforms, int64_t n) {
-  error ignored = {0};
-  sources_batch_close(b);
-  b->n = n;
-  b->x = malloc((size_t)n * sizeof *b->x);
-  return b->x && !dispersion_open(&b->d, transforms, DISPERSION_SOURCE, n, 1, &ignored);
-}
-
-static void sources_batch_flush(const source_transform *t, source_batch *b) {
-  const sources *s = t->s;
-  if (!b->count) return;
-  for (int k = 0; k < FOURIER_SERIES; k++)
-    for (int64_t i = 0; i < b->n; i++)
-      b->x[i][k] = k < b->count ? wavelet_exact(&s->signals[b->signal[k]], s->dt, i) : 0;
-  dispersion_apply(b->d, false, b->x);
-  for (int k = 0; k < b->count; k++)
-    for (int64_t i = t->begin; i < s->injected_end[b->signal[k]] && i < b->n; i++)
-      s->injected[b->signal[k]][i] = (float)b->x[i][k];
-  b->count = 0;
-}
-
 /* What a part before has transformed whole stays as it is. */
-static void *sources_transform_main(void *context) {
-  source_transform *t = context;
-  const sources *s = t->s;
-  source_batch b = {.d = NULL};
-  bool ready = true;
-  for (int i; ready && (i = atomic_fetch_add(&t->next, 1)) < s->signal_count;) {
-    const int64_t n = wavelet_length(&s->signals[i], s->dt, wavelet_reach(t->end));
-    if (t->begin && n == wavelet_length(&s->signals[i], s->dt, wavelet_reach(t->begin))) continue;
-    if (n != b.n || b.count == FOURIER_SERIES) sources_batch_flush(t, &b);
-    if (n != b.n) ready = sources_batch_open(&b, s->transforms, n);
-    b.signal[b.count++] = i;
-  }
-  if (ready) sources_batch_flush(t, &b);
-  if (!ready) atomic_store(&t->failed, true);
-  sources_batch_close(&b);
-  return NULL;
+static int64_t sources_transform_length(void *context, int64_t i) {
+  const source_transform *t = context;
+  const wavelet *w = &t->s->signals[i];
+  const int64_t n = wavelet_length(w, t->s->dt, wavelet_reach(t->end));
+  return t->begin && n == wavelet_length(w, t->s->dt, wavelet_reach(t->begin)) ? 0 : n;
+}
+
+static void sources_transform_get(void *context, int64_t i, int64_t n, int lane,
+                                  double (*x)[FOURIER_SERIES]) {
+  const sources *s = ((const source_transform *)context)->s;
+  for (int64_t k = 0; k < n; k++) x[k][lane] = wavelet_exact(&s->signals[i], s->dt, k);
+}
+
+static void sources_transform_put(void *context, int64_t i, int64_t n, int lane,
+                                  double (*x)[FOURIER_SERIES]) {
+  const source_transform *t = context;
+  for (int64_t k = t->begin; k < t->s->injected_end[i] && k < n; k++)
+    t->s->injected[i][k] = (float)x[k][lane];
 }
 
 /* Each over its own length, so that runs of different lengths agree on the steps they share. */
@@ -477,22 +439,18 @@ int sources_transform(sources *s, int threads, error *e) {
     TRY(ALLOC(e, s->injected[i], n, "the sources"));
   }
   source_transform t = {.s = s, .end = WAVELET_FIRST_END};
-  for (; t.begin < s->steps && !t.failed; t.begin = t.end, t.end *= 2) {
-    atomic_store(&t.next, 0);
-    thread_share(smaller(threads, (s->signal_count + FOURIER_SERIES - 1) / FOURIER_SERIES),
-                 sources_transform_main, &t);
-  }
+  const dispersion_series all = {.kind = DISPERSION_SOURCE,
+                                 .every = 1,
+                                 .count = s->signal_count,
+                                 .kept = s->transforms,
+                                 .context = &t,
+                                 .length = sources_transform_length,
+                                 .get = sources_transform_get,
+                                 .put = sources_transform_put};
+  for (; t.begin < s->steps; t.begin = t.end, t.end *= 2) TRY(dispersion_transform(&all, threads, e));
   for (int i = 0; i < s->file_count; i++) source_set_free_values(&s->files[i]);
   source_set_free_values(&s->set);
-  return atomic_load(&t.failed) ? FAIL(e, OUT_OF_MEMORY, count * 600, "a transform in time") : 0;
-}
-
-int sources_transform_back(const sources *s, int64_t steps, double (*x)[FOURIER_SERIES], error *e) {
-  dispersion *d = NULL;
-  if (!s->injected) return 0;
-  if (!dispersion_open(&d, s->transforms, DISPERSION_SOURCE, steps, 1, e)) dispersion_apply(d, true, x);
-  dispersion_close(&d);
-  return e->id;
+  return 0;
 }
 
 static size_t sources_ring_bytes(const sources *s) {

@@ -2,7 +2,6 @@
 #ifndef STENCIL_SOURCE_H
 #define STENCIL_SOURCE_H
 
-#include "base/fourier.h"
 #include "kernels/wavefront.h"
 #include "physics.h"
 #include "source_set.h"
@@ -64,9 +63,6 @@ int sources_plan(sources *s, const problem *on, wavelet_steps steps, error *e);
 float sources_injected(const sources *s, int source, int64_t step);
 /* What strength = volume multiplies signals by: 1 over the cell of a grid point. */
 double sources_strength(const config *c);
-/* From the gradient with respect to what a source injects at each step to that with respect to its signal, of any length up to
- * the run's. */
-int sources_transform_back(const sources *s, int64_t steps, double (*x)[FOURIER_SERIES], error *e);
 /* The same for `count` positions (m), none outside the grid, whose signals are given: before the first step the caller sets
  * s->given. */
 int sources_plan_given(sources *s, const problem *on, int count, const double (*positions)[3],

@@ -23,14 +23,13 @@ static int wavelet_check_size(const char *dataset, const table *t, error *e) {
   return 0;
 }
 
-/* The first column is of times. */
-static int wavelet_check_times(const char *dataset, const table *t, error *e) {
-  const double *v = t->values;
-  const int apart = t->columns;
-  for (int64_t i = 1; i < t->rows; i++)
-    if (v[apart * i] - v[apart * (i - 1)] < APART_LEAST)
-      return FAIL(e, WAVELET_TIMES, dataset, i, v[apart * i], v[apart * (i - 1)]);
-  return 0;
+static int wavelet_check(const char *dataset, const char *of_times, const table *signals, const table *times,
+                         error *e) {
+  const double *v = times->values;
+  if (!e->id && !wavelet_check_size(dataset, signals, e)) wavelet_check_size(of_times, times, e);
+  for (int64_t i = 1; i < times->rows && !e->id; i++)
+    if (v[i] - v[i - 1] < APART_LEAST) FAIL(e, WAVELET_TIMES, of_times, i, v[i], v[i - 1]);
+  return e->id;
 }
 
 /* A table consists of rows of time, value and, when its splines are known, a coefficient. Rows [0, count) of a smooth
@@ -144,11 +143,9 @@ int wavelet_read(const files *files, const char *dataset, table *signals, table 
   const request all = {FILES_READ_TABLE, .path = dataset, .form = FORM, .own.table = signals};
   *times = *signals = (table){0};
   TRY(files_do(files, &all, e));
-  if (!wavelet_check_size(dataset, signals, e) &&
-      (signals->columns == 1 || !wavelet_check_times(dataset, signals, e)))
-    wavelet_split(signals, times, e);
-  if (error_agree(e, files->compute)) table_free(signals), table_free(times);
-  return e->id;
+  wavelet_split(signals, times, e);
+  wavelet_check(dataset, dataset, signals, times, e);
+  return error_agree(e, files->compute);
 }
 
 /* --- signals ---------------------------------------------------------------------------------------------------- */
@@ -174,10 +171,7 @@ int wavelet_read_signals(const files *files, const char *dataset, signals_shape 
   const int64_t rows = signals->rows, wanted = times->rows ? times->rows : shape.least;
   if (!e->id && times->rows && rows != wanted) FAIL(e, SIGNALS_TIMES, dataset, wanted, name, rows);
   if (!e->id && rows < wanted) FAIL(e, SIGNALS_FEW, dataset, wanted, rows, name);
-  if (!e->id && !wavelet_check_size(dataset, signals, e) && !wavelet_check_size(name, times, e))
-    wavelet_check_times(name, times, e);
-  if (e->id) table_free(signals), table_free(times);
-  return e->id; /* from the same numbers on every rank */
+  return wavelet_check(dataset, name, signals, times, e); /* from the same numbers on every rank */
 }
 
 int wavelet_take_column(const table *signals, const table *times, int column, table *curve, error *e) {

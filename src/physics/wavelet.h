@@ -22,8 +22,8 @@ typedef struct wavelet {
 enum { WAVELET_STEPS = 1, WAVELET_SPLINE = 3 };
 
 /* Reads and checks the dataset of a [source.N] wavelet: shape (n,), or (n, 2) with times; of these *times has no rows
- * where there are none. Exit 2 where that fails: then there is nothing to free. Collective over files->compute, same
- * error everywhere. */
+ * where there are none. table_free both, also after a failure. Exit 2 where that fails. Collective over
+ * files->compute, same error everywhere. */
 int wavelet_read(const files *files, const char *dataset, table *signals, table *times, error *e);
 
 /* The same of [sources] signals of shape (n, columns) or (n, 1), with the times beside them. Without times there are at

@@ -28,7 +28,11 @@ static void check_wavelet(const double numbers[8]) {
   error e = {0};
   const int id = wavelet_read(&all, "file.h5:/w", &signals, &times, &e);
   demand_answer(id, &e, EXIT_CODE_FILE);
-  if (id) return;
+  if (id) {
+    table_free(&signals);
+    table_free(&times);
+    return;
+  }
   demand(wavelet_take_column(&signals, &times, 0, &t, &e) == 0, "curve", e.text);
   const int columns = given->columns;
   double least = 0, greatest = 0;

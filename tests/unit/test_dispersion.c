@@ -15,12 +15,20 @@ typedef double series[SERIES];
 
 static const enum dispersion_kind KINDS[] = {DISPERSION_TRACE, DISPERSION_SOURCE, DISPERSION_REST};
 
+static void get(void *context, int64_t i, int64_t n, int lane, series *x) {
+  const series *from = context;
+  for (int64_t k = 0; k < n; k++) x[k][lane] = from[k][i];
+}
+
+static void put(void *context, int64_t i, int64_t n, int lane, series *x) {
+  series *to = context;
+  for (int64_t k = 0; k < n; k++) to[k][i] = x[k][lane];
+}
+
 static void apply(enum dispersion_kind kind, int64_t n, int64_t every, bool transposed, series *x) {
   error e = {0};
-  dispersion *d;
-  assert_int_equal(dispersion_open(&d, NULL, kind, n, every, &e), 0);
-  dispersion_apply(d, transposed, x);
-  dispersion_close(&d);
+  const dispersion_series all = {kind, transposed, every, SERIES, n, NULL, x, NULL, get, put};
+  assert_int_equal(dispersion_transform(&all, 1, &e), 0);
 }
 
 static void fill(series *x, int64_t n, uint64_t seed) {
