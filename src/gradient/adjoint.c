@@ -36,42 +36,42 @@ static bool adjoint_whole(const shot *s) {
   return s->dev->table->backend == BACKEND_CUDA && s->engine->ranks == 1;
 }
 
-/* Own point (0, 0, 0) in the slot of a step. Transfers take whole planes, with ghosts that slots may not have: so there is a plane
- * before the first slot and after the last. */
-static float *adjoint_slot(const adjoint *a, int64_t step) {
+/* Own point (0, 0, 0) in a slot of the ring. Transfers take whole planes, with ghosts that slots may not have: so there is a plane
+ * before the first slot. */
+static float *adjoint_slot(const adjoint *a, int64_t slot) {
   const slab *s = &a->shot->engine->slab;
-  return a->ring + s->plane + (size_t)(step % a->plan.ring) * a->slot +
-         (adjoint_whole(a->shot) ? slab_offset(s, 0, 0, 0) : 0);
+  return a->states.shared + (size_t)slot * a->slot + (adjoint_whole(a->shot) ? slab_offset(s, 0, 0, 0) : 0);
 }
 
 /* Is the state at this step to be kept? */
 static bool adjoint_keeps(const adjoint *a, int64_t step) {
   const plan *p = &a->plan;
-  const int level = plan_level(p, step);
-  if (level == p->levels || step >= a->part) return false;
-  return level == 0 || step / p->every[level - 1] == a->part / p->every[level - 1];
+  if (step >= a->begin || plan_segment(p, step) != step) return false;
+  return plan_part(p, step) == step || plan_part(p, step) == plan_part(p, a->begin);
 }
 
-/* Steps to the next part or, where fields go into the ring, one. */
+/* Steps to the next segment or, where fields go into the ring, one. */
 static int64_t adjoint_limit(const void *self, int64_t step) {
   const adjoint *a = self;
   if (step + 1 >= a->end) return INT64_MAX;
-  return step + 1 >= a->part ? 1 : a->plan.ring - step % a->plan.ring;
+  return step + 1 >= a->begin ? 1 : plan_ahead(&a->plan, step);
 }
 
-/* Gives all slots the ghosts of a field, which no step changes but for images. */
+/* Gives the slots of a segment that lack them the ghosts of a field, which no step changes but for images. */
 static int adjoint_frame(adjoint *a, const float *field, int stream, error *e) {
   const kernel_args *k = &a->back.args;
+  const int64_t slots = a->end - a->begin;
   const frame_args frame = {.from = field,
-                            .to = adjoint_slot(a, 0),
+                            .to = adjoint_slot(a, a->framed),
                             .apart = a->slot,
-                            .count = (int)a->plan.ring,
+                            .count = (int)(slots - a->framed),
                             .pitch = k->pitch,
                             .plane = k->plane,
                             .nx = k->nx,
                             .ny = a->back.slab->ny, /* a later stack may have more rows */
                             .nz = k->nz};
-  a->framed = true;
+  if (slots <= a->framed) return 0;
+  a->framed = slots;
   TRY(a->back.dev->table->apply(a->back.dev, stream, &operation_frame, &frame, e));
   return a->back.dev->table->sync(a->back.dev, stream, e);
 }
@@ -82,18 +82,24 @@ static int adjoint_aim(adjoint *a, const float *field, int64_t step, int stream,
   const unsigned can = p->kernel->flags & p->boundary_kernel->flags;
   if (!adjoint_whole(a->shot) || halo_needed(p->halo) || !(can & KERNEL_GRADIENT) || step + 1 >= a->end)
     return 0;
-  if (!a->framed) TRY(adjoint_frame(a, field, stream, e));
-  p->next = adjoint_slot(a, step + 1) - slab_offset(p->slab, 0, 0, 0);
+  TRY(adjoint_frame(a, field, stream, e));
+  p->next = adjoint_slot(a, step + 1 - a->begin) - slab_offset(p->slab, 0, 0, 0);
   return 0;
+}
+
+static int adjoint_keep(adjoint *a, int64_t step, int stream, error *e) {
+  enum plan_tier tier;
+  const int64_t left = plan_beside(&a->plan, plan_state(&a->plan, step, &tier) + 1);
+  if (tier == TIER_DEVICE && a->framed > left) a->framed = left; /* it overwrites the others */
+  return states_keep(&a->states, step, a->forward, stream, e);
 }
 
 static int adjoint_look(void *self, const float *field, int64_t step, int stream, error *e) {
   adjoint *a = self;
-  const copy_args copy = {adjoint_slot(a, step), field, adjoint_span(a->back.slab) * sizeof(float),
+  const copy_args copy = {adjoint_slot(a, step - a->begin), field, adjoint_span(a->back.slab) * sizeof(float),
                           COPY_ON_DEVICE};
-  if (adjoint_keeps(a, step))
-    return states_keep(&a->states, plan_state(&a->plan, step), a->forward, stream, e);
-  if (step < a->part || step >= a->end) return 0;
+  if (adjoint_keeps(a, step)) return adjoint_keep(a, step, stream, e);
+  if (step < a->begin || step >= a->end) return 0;
   if (field != copy.to) TRY(a->back.dev->table->copy(a->back.dev, stream, &copy, e));
   return adjoint_aim(a, field, step, stream, e);
 }
@@ -110,16 +116,15 @@ void adjoint_observe(adjoint *a) {
   for (int i = 0; i < a->most; i++) sources_close(&a->rows[i].residual); /* of another shot */
   a->forward = &a->shot->stepper;
   a->from = 0, a->end = a->shot->engine->physics.steps + 1;
-  a->part = plan_part(&a->plan, a->end - 1);
+  a->begin = plan_segment(&a->plan, a->end - 1);
   all->list[all->count++] = (observer){.self = a, .limit = adjoint_limit, .look = adjoint_look};
 }
 
-/* Where the steps of the part that ends before `end` begin: at the latest state that is kept, now that the way back is done
- * with the part after it. */
-static int64_t adjoint_begins(const adjoint *a, int64_t end) {
+/* The latest state that is kept, now that the way back is done with the segment that begins at `end`. */
+static int64_t adjoint_latest(const adjoint *a, int64_t end) {
   const plan *p = &a->plan;
   const int64_t part = plan_part(p, end - 1);
-  return p->levels > 1 && part / p->every[0] != a->part / p->every[0] ? part - part % p->every[0] : part;
+  return part == plan_part(p, end) ? plan_segment(p, end - 1) : part;
 }
 
 /* Ends the way back early, all ranks together. */
@@ -134,19 +139,20 @@ static int adjoint_heed(adjoint *a, error *e) {
               ", on the way back");
 }
 
-/* Does these steps again. */
-static int adjoint_again(adjoint *a, int64_t end, error *e) {
+/* Does the steps before the segment that is in the ring again. */
+static int adjoint_again(adjoint *a, error *e) {
+  const int64_t end = a->begin;
   shot *s = a->shot;
   stepper p = s->stepper;
   observers one = {.count = 1, .list = {{.self = a, .limit = adjoint_limit, .look = adjoint_look}}};
-  a->from = adjoint_begins(a, end), a->end = end, a->part = plan_part(&a->plan, end - 1);
+  a->from = adjoint_latest(a, end), a->end = end, a->begin = plan_segment(&a->plan, end - 1);
   p.observers = &one, p.profile = false, p.front = NULL, p.watch = NULL;
   stepper_restart(&p);
   p.step = a->from;
   a->forward = &p;
-  states_restore(&a->states, plan_state(&a->plan, a->from), &p, e);
+  states_restore(&a->states, a->from, &p, e);
   TRY(error_agree(e, s->engine->comm)); /* ghosts may be the neighbours' own planes */
-  if (a->from >= a->part && adjoint_look(a, stepper_field(&p, 0), a->from, s->halo.stream, e))
+  if (a->from >= a->begin && adjoint_look(a, stepper_field(&p, 0), a->from, s->halo.stream, e))
     error_abort(e, s->engine->comm);
   while (p.step < end - 1) {
     if (stepper_advance(&p, end - 1 - p.step, e)) error_abort(e, s->engine->comm);
@@ -193,9 +199,6 @@ static int adjoint_open_stepper(adjoint *a, error *e) {
     TRY(s->dev->table->alloc(s->dev, (void **)&a->image, bytes, MEMORY_DEVICE, e));
     TRY(s->dev->table->alloc(s->dev, (void **)&a->illumination, bytes, MEMORY_DEVICE, e));
   }
-  TRY(s->dev->table->alloc(s->dev, (void **)&a->ring,
-                           ((size_t)a->plan.ring * a->slot + 2 * s->engine->slab.plane) * sizeof(float),
-                           MEMORY_DEVICE, e));
   const problem on = {.dev = s->dev, .slab = &g->slab, .config = s->config};
   TRY(absorb_open_back(&a->layers, &on, &s->absorb, e));
   if (absorb_needed(&a->layers)) p->absorb = &a->layers;
@@ -231,7 +234,7 @@ int adjoint_open(adjoint *a, shot *s, const plan *p, const char *path, error *e)
   a->transfer = s->transfer;
   a->most = larger(g->setup.stack, 1);
   if (!ALLOC(e, a->rows, a->most, "the gradient") && !adjoint_open_stepper(a, e))
-    states_open(&a->states, s, p, path, e);
+    states_open(&a->states, s, &a->plan, path, e);
   TRY(error_agree(e, g->comm));
   TRY(chain_open(&a->chain, g->config, g->files, &g->io, e));
   const halo_setup exchanged = {
@@ -259,7 +262,6 @@ void adjoint_close(adjoint *a) {
   dev->table->free(dev, a->sums, MEMORY_DEVICE, &ignored);
   dev->table->free(dev, a->image, MEMORY_DEVICE, &ignored);
   dev->table->free(dev, a->illumination, MEMORY_DEVICE, &ignored);
-  dev->table->free(dev, a->ring, MEMORY_DEVICE, &ignored);
   for (int i = 0; i < GRADIENT_FIELDS; i++) free(a->host[i]);
   *a = (adjoint){.shot = NULL};
 }
@@ -532,7 +534,7 @@ static int adjoint_begin(adjoint *a, error *e) {
 static int adjoint_steps(adjoint *a, int64_t step, error *e) {
   stepper *p = &a->back;
   while (a->step > step) {
-    p->args.terms.recalled = adjoint_slot(a, --a->step);
+    p->args.terms.recalled = adjoint_slot(a, --a->step - a->begin);
     if (stepper_advance(p, 1, e)) error_abort(e, a->shot->engine->comm);
     TRY(adjoint_heed(a, e));
   }
@@ -643,15 +645,14 @@ int adjoint_run(adjoint *a, error *e) {
   a->heeded = a->again = 0;
   TRY(shot_watch(a->shot, e));
   for (;;) {
-    const int64_t part = a->part;
     const double begin = MPI_Wtime();
-    if (part > 0 && states_fetch(&a->states, plan_state(&a->plan, adjoint_begins(a, part)), e))
+    if (a->begin > 0 && states_fetch(&a->states, adjoint_latest(a, a->begin), e))
       error_abort(e, a->shot->engine->comm);
-    TRY(adjoint_steps(a, part, e));
+    TRY(adjoint_steps(a, a->begin, e));
     const double back = MPI_Wtime();
     times->back += back - begin;
-    if (part == 0) break;
-    TRY(adjoint_again(a, part, e));
+    if (a->begin == 0) break;
+    TRY(adjoint_again(a, e));
     times->again += MPI_Wtime() - back;
   }
   TRY(stop_close(&a->shot->stop, e));

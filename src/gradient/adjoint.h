@@ -33,14 +33,13 @@ typedef struct adjoint {
   float *
       host[GRADIENT_FIELDS]; /* own planes of a shot after those of another (adjoint_bring); owned; or NULL */
   observers looks;           /* at the steps back */
-  float *ring; /* forward fields, own points as in the field (adjoint_slot): owned device memory of */
-  size_t slot; /* plan.ring times so many floats */
-  states states;
-  /* Steps from `from` to end - 1 are looked at: fields from `part` on go into the ring, states before are kept. */
+  states states;             /* and the ring: forward fields, own points as in the field (adjoint_slot), */
+  size_t slot;               /* each of so many floats */
+  /* Steps from `from` to end - 1 are looked at: fields from `begin` on go into the ring, states before are kept. */
   stepper *forward;
-  bool framed;        /* slots have their ghosts */
+  int64_t framed;     /* slots that have their ghosts */
   float *own[STATES]; /* the shot's memory of its fields */
-  int64_t from, part, end;
+  int64_t from, begin, end;
   int64_t step;      /* nu is of this step */
   int64_t again;     /* forward steps done again */
   int64_t heeded;    /* how often it has been asked whether to end early */

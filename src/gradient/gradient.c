@@ -56,13 +56,14 @@ static double gradient_mib(double bytes) {
 
 static void gradient_tell(const shot *s, const plan *p) {
   const double FORWARD_AND_BACK = 2.75; /* runs, by the bytes that a step and its adjoint move */
+  const int64_t ring = plan_beside(p, p->near);
   char states[200] = "";
-  if (p->levels)
+  if (p->segments > 1)
     snprintf(states, sizeof states,
              ", states every %lld steps%s: %lld on the device, %lld on the host, %lld in a file",
-             (long long)p->every[0], p->levels > 1 ? " and within" : "", (long long)p->tier[TIER_DEVICE],
-             (long long)p->tier[TIER_HOST], (long long)p->tier[TIER_FILE]);
-  log_line(s->log, "gradient: a ring of %lld of %lld fields%s", (long long)p->ring,
+             (long long)(p->parts > 1 ? p->part : ring), p->parts > 1 ? " and within" : " or fewer",
+             (long long)p->tier[TIER_DEVICE], (long long)p->tier[TIER_HOST], (long long)p->tier[TIER_FILE]);
+  log_line(s->log, "gradient: a ring of %lld of %lld fields%s", (long long)ring,
            (long long)s->engine->physics.steps + 1, states);
   log_line(s->log,
            "gradient: %.1f MiB a rank on the device besides %.1f MiB for the way back, %.1f MiB on the host, "

@@ -1,89 +1,157 @@
 #include "plan.h"
 #include <math.h>
 
-static int64_t plan_parts(int64_t steps, int64_t every) {
-  return (steps + every - 1) / every;
+/* --- a cut ------------------------------------------------------------------------------------------------------ */
+
+static int64_t plan_count(int64_t steps, int64_t each) {
+  return (steps + each - 1) / each;
 }
 
-/* Sets what a cut into parts of `ring` steps takes, and, with two levels, into parts of `multiple` times as many. The last part of
- * a run, or of a part, is in the ring as soon as steps come to its end: it needs no state. */
-static void plan_cut(plan *p, const plan_need *need, int64_t ring, int64_t multiple) {
-  const int64_t part = ring * multiple, parts = plan_parts(need->fields, part);
-  *p = (plan){.ring = ring, .levels = multiple > 1 ? 2 : ring < need->fields};
-  if (p->levels == 0) return;
-  p->every[0] = part, p->every[p->levels - 1] = ring;
-  p->states[0] = multiple > 1 ? parts : parts - 1; /* steps inside the last one are done again, too */
-  if (multiple > 1) p->states[1] = multiple - 2;
-  p->again = (double)((parts - 1) * part + parts * (part - ring)) / (double)need->fields;
+/* Steps that segment i of a part has room for: beside it are the states of those before, but for the one before it, with which
+ * the way back is done as soon as the fields have it. */
+static int64_t plan_room(const plan *p, int64_t i) {
+  const int64_t states = i - 1 - p->inside;
+  return (int64_t)floor((p->room - (states > 0 ? (double)states * p->need.state : 0)) / p->need.field);
 }
 
-/* Puts states into the tiers in order. A state that leaves the device does so through one of its size there. */
-static bool plan_place(plan *p, const plan_need *need) {
-  int64_t left = p->states[0] + p->states[1];
-  double room = need->budget[TIER_DEVICE] - (double)p->ring * need->field;
-  p->bytes[TIER_DEVICE] = (double)p->ring * need->field;
-  if (room < 0) return false;
-  if ((double)left * need->state > room) {
-    room -= need->state;
-    p->bytes[TIER_DEVICE] += need->state;
+/* The steps of as many segments as it takes to do `most`, if there are so many. */
+static int64_t plan_cover(plan *p, int64_t most) {
+  const int64_t first = plan_room(p, 0);
+  if (first < 1) return 0;
+  p->segments = plan_count(most, first);
+  if (p->segments > p->inside + 2) p->segments = p->inside + 2;
+  int64_t steps = p->segments * first;
+  for (int64_t more; steps < most && (more = plan_room(p, p->segments)) > 0; steps += more) p->segments++;
+  return steps;
+}
+
+/* A segment of a part. */
+typedef struct plan_segment_at {
+  int64_t number, begin, end; /* steps from where the part begins */
+} plan_segment_at;
+
+static plan_segment_at plan_find(const plan *p, int64_t step) {
+  const int64_t at = step % p->part;
+  plan_segment_at s = {0, 0, plan_room(p, 0) - p->cut};
+  while (s.end <= at) s.begin = s.end, s.end += plan_room(p, ++s.number);
+  return s;
+}
+
+/* Completes a cut of room, inside and near. False: there are steps that it does not reach. */
+static bool plan_cut(plan *p) {
+  const int64_t fields = p->need.fields, reach = plan_cover(p, fields);
+  if (reach == 0) return false;
+  p->parts = plan_count(fields, reach < fields ? reach : fields);
+  p->part = plan_count(fields, p->parts); /* of one length */
+  p->parts = plan_count(fields, p->part);
+  p->cut = plan_cover(p, p->part) - p->part;
+  p->again = (double)((p->parts - 1) * (p->part + plan_find(p, p->part - 1).begin) +
+                      plan_find(p, fields - 1).begin) /
+             (double)fields;
+  return true;
+}
+
+/* --- memory ----------------------------------------------------------------------------------------------------- */
+
+static int64_t plan_smaller(int64_t a, int64_t b) {
+  return a < b ? a : b;
+}
+
+/* Divides the states of a cut among the tiers, of which the host has room for `host`, and takes no more memory than it needs. */
+static void plan_place(plan *p, int64_t host) {
+  const plan_need *need = &p->need;
+  if (p->segments == 1) p->near = p->away = p->inside = p->cut = 0;
+  double room = (double)p->part * need->field;
+  for (int64_t i = 1; i < p->segments; i++) {
+    const int64_t states = i - 1 > p->inside ? i - 1 - p->inside : 0;
+    const double bytes = (double)plan_room(p, i) * need->field + (double)states * need->state;
+    if (i == 1 || bytes > room) room = bytes;
   }
-  for (int tier = 0; tier < PLAN_TIERS; tier++) {
-    const double fits = floor((tier ? need->budget[tier] : room) / need->state);
-    const int64_t count = fits < 0 ? 0 : fits < (double)left ? (int64_t)fits : left;
-    if (tier == TIER_DEVICE && fits < 0) return false;
-    p->tier[tier] = count;
-    p->bytes[tier] += (double)count * need->state;
-    left -= count;
-  }
-  return left == 0;
+  p->room = room;
+  p->inside = plan_smaller(p->inside, p->segments > 2 ? p->segments - 2 : 0);
+  p->tier[TIER_DEVICE] = p->near + (p->segments > 2 ? p->segments - 2 - p->inside : 0);
+  p->tier[TIER_HOST] = plan_smaller(p->away + p->inside, host);
+  p->tier[TIER_FILE] = p->away + p->inside - p->tier[TIER_HOST];
+  p->bytes[TIER_DEVICE] = room + (double)(p->near + (p->away + p->inside > 0)) * need->state;
+  for (int tier = TIER_HOST; tier < PLAN_TIERS; tier++) p->bytes[tier] = (double)p->tier[tier] * need->state;
 }
 
-/* Fewer steps done again are better, then fewer bytes in slower tiers, then fewer on the device. */
-static bool plan_better(const plan *a, const plan *b) {
-  if (a->levels != b->levels) return a->levels < b->levels;
-  for (int tier = PLAN_TIERS - 1; tier >= 0; tier--)
-    if (a->bytes[tier] != b->bytes[tier]) return a->bytes[tier] < b->bytes[tier];
-  return false;
-}
-
-/* Tries parts of `ring` fields. */
-static void plan_try(plan *best, bool *found, double *least, const plan_need *need, int64_t ring) {
-  const int64_t fields = need->fields;
-  const int64_t middle = (int64_t)sqrt((double)fields / (double)ring);
-  for (int64_t multiple = 1; multiple <= middle + 1; multiple = multiple > 1 ? multiple + 1
-                                                                : middle > 2 ? middle
-                                                                             : 2) {
-    plan p;
-    plan_cut(&p, need, ring, multiple);
-    const double all = (double)ring * need->field + (double)(p.states[0] + p.states[1]) * need->state;
-    if (all < *least) *least = all;
-    if (!plan_place(&p, need) || (*found && !plan_better(&p, best))) continue;
-    *best = p;
-    *found = true;
-  }
-}
-
-bool plan_make(plan *p, const plan_need *need, double *least) {
+/* The best cut into so many parts at most, with so many states that are not on the device. One that leaves it does so through one
+ * of its size there. */
+static bool plan_fit(plan *best, const plan_need *need, int64_t most, int64_t capacity) {
+  const double device = need->budget[TIER_DEVICE] - (capacity > 0 ? need->state : 0);
   bool found = false;
-  *least = INFINITY;
-  for (int64_t ring = need->fields; ring >= 1; ring = ring > 4096 ? ring - ring / 64 : ring - 1)
-    plan_try(p, &found, least, need, ring);
+  for (int64_t inside = 0; inside <= plan_smaller(capacity, need->fields) && !found; inside++)
+    for (int64_t near = 0; inside == 0 || near == 0; near++) {
+      plan p = {.need = *need, .inside = inside, .near = near, .room = device - (double)near * need->state};
+      if (!plan_cut(&p)) break;
+      p.near = plan_smaller(near, p.parts), p.away = p.segments > 1 ? p.parts - p.near : 0;
+      if (p.parts > most || p.away + inside > capacity) continue;
+      if (found && (p.away > best->away || (p.away == best->away && p.again >= best->again))) continue;
+      *best = p;
+      found = true;
+    }
   return found;
 }
 
+/* States that a tier has room for. */
+static int64_t plan_capacity(const plan_need *need, enum plan_tier tier) {
+  const double count = floor(need->budget[tier] / need->state), most = (double)need->fields;
+  return count < 0 ? 0 : (int64_t)(count < most ? count : most);
+}
+
+static bool plan_best(plan *p, const plan_need *need) {
+  const int64_t host = plan_capacity(need, TIER_HOST), all = host + plan_capacity(need, TIER_FILE);
+  const int64_t capacity[PLAN_TIERS] = {0, host, all}, most[2] = {1, need->fields};
+  for (int twice = 0; twice < 2; twice++)
+    for (int tier = 0; tier < PLAN_TIERS; tier++)
+      if (plan_fit(p, need, most[twice], capacity[tier])) {
+        plan_place(p, host);
+        return true;
+      }
+  return false;
+}
+
+bool plan_make(plan *p, const plan_need *need, double *least) {
+  enum { HALVES = 60 };
+  plan_need alone = *need;
+  double below = 0;
+  if (plan_best(p, need)) return true;
+  alone.budget[TIER_HOST] = alone.budget[TIER_FILE] = 0;
+  *least = (double)need->fields * need->field;
+  for (int i = 0; i < HALVES; i++) {
+    alone.budget[TIER_DEVICE] = (below + *least) / 2;
+    *(plan_best(p, &alone) ? least : &below) = alone.budget[TIER_DEVICE];
+  }
+  return false;
+}
+
+/* --- where things are --------------------------------------------------------------------------------------------- */
+
+int64_t plan_segment(const plan *p, int64_t step) {
+  return plan_part(p, step) + plan_find(p, step).begin;
+}
+
+int64_t plan_ahead(const plan *p, int64_t step) {
+  return plan_smaller(plan_find(p, step).end, p->part) - step % p->part;
+}
+
 int64_t plan_part(const plan *p, int64_t step) {
-  return step - step % p->ring;
+  return step - step % p->part;
 }
 
-int plan_level(const plan *p, int64_t step) {
-  int level = 0;
-  while (level < p->levels && step % p->every[level]) level++;
-  return level;
+int64_t plan_state(const plan *p, int64_t step, enum plan_tier *tier) {
+  const int64_t part = step / p->part, within = plan_find(p, step).number - 1;
+  const bool on_device = within < 0 ? part >= p->away : within >= p->inside;
+  if (on_device) {
+    *tier = TIER_DEVICE;
+    return within < 0 ? part - p->away : p->near + within - p->inside;
+  }
+  const int64_t number = within < 0 ? p->inside + part : within;
+  *tier = number < p->tier[TIER_HOST] ? TIER_HOST : TIER_FILE;
+  return *tier == TIER_HOST ? number : number - p->tier[TIER_HOST];
 }
 
-int64_t plan_state(const plan *p, int64_t step) {
-  const int level = plan_level(p, step);
-  if (level == p->levels) return -1;
-  if (p->levels == 1) return step / p->every[0];
-  return level == 1 ? step % p->every[0] / p->every[1] - 1 : p->states[1] + step / p->every[0];
+int64_t plan_beside(const plan *p, int64_t states) {
+  return (int64_t)floor((p->room - (double)(states - p->near) * p->need.state) / p->need.field);
 }

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
+#include "base/numbers.h"
 
 /* --- what a state is of ----------------------------------------------------------------------------------------- */
 
@@ -38,7 +39,7 @@ size_t states_bytes(const shot *s) {
   shot_fields(s, &f);
   for (int i = 0; i < f.count; i++)
     if (states_have(&f.list[i])) bytes += states_part_of(&f.list[i], b, i == 0).bytes;
-  return bytes;
+  return round_up(bytes, SLAB_ALIGN * sizeof(float));
 }
 
 /* Copies all parts between the fields as *p has them and `state`, which is on the device. */
@@ -80,18 +81,18 @@ static int states_map(states *t, size_t bytes, const char *path, error *e) {
 
 int states_open(states *t, shot *s, const plan *p, const char *path, error *e) {
   const device_table *table = s->dev->table;
-  *t = (states){.shot = s, .bytes = states_bytes(s), .waiting = -1};
-  for (int tier = 0; tier < PLAN_TIERS; tier++) {
-    const size_t bytes = (size_t)p->tier[tier] * t->bytes;
-    t->ends[tier] = (tier ? t->ends[tier - 1] : 0) + p->tier[tier];
-    if (!bytes) continue;
-    if (tier == TIER_FILE)
-      TRY(states_map(t, bytes, path, e));
-    else
-      TRY(table->alloc(s->dev, (void **)&t->memory[tier], bytes,
-                       tier == TIER_DEVICE ? MEMORY_DEVICE : MEMORY_PINNED, e));
-  }
-  if (t->ends[TIER_FILE] == t->ends[TIER_DEVICE]) return table->make_events(s->dev, &t->copied, 1, false, e);
+  *t = (states){.shot = s, .plan = p, .bytes = states_bytes(s), .waiting = -1};
+  const size_t plane = s->engine->slab.plane * sizeof(float),
+               away = (size_t)(p->tier[TIER_HOST] + p->tier[TIER_FILE]) * t->bytes,
+               shared = (size_t)p->bytes[TIER_DEVICE] - (away ? t->bytes : 0);
+  TRY(table->alloc(s->dev, (void **)&t->memory[TIER_DEVICE], shared + 2 * plane, MEMORY_DEVICE, e));
+  t->shared = (float *)(t->memory[TIER_DEVICE] + plane);
+  t->end = t->memory[TIER_DEVICE] + plane + shared;
+  if (p->tier[TIER_HOST])
+    TRY(table->alloc(s->dev, (void **)&t->memory[TIER_HOST], (size_t)p->tier[TIER_HOST] * t->bytes,
+                     MEMORY_PINNED, e));
+  if (p->tier[TIER_FILE]) TRY(states_map(t, (size_t)p->tier[TIER_FILE] * t->bytes, path, e));
+  if (!away) return table->make_events(s->dev, &t->copied, 1, false, e);
   TRY(table->alloc(s->dev, (void **)&t->spare, t->bytes, MEMORY_DEVICE, e));
   TRY(table->make_events(s->dev, &t->copied, 1, false, e));
   return table->make_events(s->dev, &t->left, 1, false, e);
@@ -110,21 +111,21 @@ void states_close(states *t) {
   *t = (states){.shot = NULL};
 }
 
-/* Where a state is; *away: not on the device. */
-static char *states_at(const states *t, int64_t number, bool *away) {
-  int tier = 0;
-  while (number >= t->ends[tier]) tier++;
+/* Where the state at a step is; *away: not on the device. */
+static char *states_at(const states *t, int64_t step, bool *away) {
+  enum plan_tier tier;
+  const size_t number = (size_t)plan_state(t->plan, step, &tier);
   *away = tier != TIER_DEVICE;
-  return t->memory[tier] + (size_t)(number - (tier ? t->ends[tier - 1] : 0)) * t->bytes;
+  return *away ? t->memory[tier] + number * t->bytes : t->end - (number + 1) * t->bytes;
 }
 
 /* --- keeping and restoring -------------------------------------------------------------------------------------- */
 
-int states_keep(states *t, int64_t number, const stepper *p, int stream, error *e) {
+int states_keep(states *t, int64_t step, const stepper *p, int stream, error *e) {
   device *dev = t->shot->dev;
   const device_table *table = dev->table;
   bool away;
-  char *at = states_at(t, number, &away);
+  char *at = states_at(t, step, &away);
   if (away) TRY(table->wait(dev, stream, t->left, e));
   TRY(states_copy(t, p, away ? t->spare : at, true, stream, e));
   TRY(table->record(dev, stream, t->copied, e));
@@ -136,20 +137,20 @@ int states_keep(states *t, int64_t number, const stepper *p, int stream, error *
   return table->record(dev, STREAM_OUTPUT, t->left, e);
 }
 
-int states_fetch(states *t, int64_t number, error *e) {
+int states_fetch(states *t, int64_t step, error *e) {
   device *dev = t->shot->dev;
   bool away;
-  char *at = states_at(t, number, &away);
-  t->waiting = away ? number : -1;
+  char *at = states_at(t, step, &away);
+  t->waiting = away ? step : -1;
   if (!away) return 0;
   return dev->table->copy(dev, STREAM_OUTPUT, &(copy_args){t->spare, at, t->bytes, COPY_TO_DEVICE}, e);
 }
 
-int states_restore(states *t, int64_t number, const stepper *p, error *e) {
+int states_restore(states *t, int64_t step, const stepper *p, error *e) {
   device *dev = t->shot->dev;
   bool away;
-  char *at = states_at(t, number, &away);
-  if (away && t->waiting != number) TRY(states_fetch(t, number, e));
+  char *at = states_at(t, step, &away);
+  if (away && t->waiting != step) TRY(states_fetch(t, step, e));
   if (away) TRY(dev->table->sync(dev, STREAM_OUTPUT, e));
   t->waiting = -1;
   TRY(states_copy(t, p, away ? t->spare : at, false, STREAM_BOUNDARY, e));
