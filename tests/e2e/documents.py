@@ -11,8 +11,6 @@ from pathlib import Path
 SOURCE = Path(__file__).resolve().parents[2]
 PAGES = sorted([*SOURCE.glob("*.md"), *SOURCE.glob("docs/*.md")])
 COLUMNS, CELL = 120, 100
-# Words that DESIGN.md, "Plain English", gives up. It is the only page that may quote them.
-GIVEN_UP = re.compile(r"\bfeigned\b|\bsuch is\b|\bof it,|\bhangs? together\b|\bto blame\b", re.IGNORECASE)
 
 
 class Problems(list):
@@ -62,20 +60,6 @@ def links(problems, _program):
                     problems.add(path, number, f"{target}: there is no such file")
                 elif anchor and anchor not in anchors(page):
                     problems.add(path, number, f"{target}: there is no such heading")
-
-
-def english(problems, _program):
-    """The words that were given up are gone: from pages, comments, messages, scripts."""
-    suffixes = {".md", ".c", ".h", ".cu", ".cuh", ".def", ".ini", ".py", ".sh", ".sbatch", ".txt"}
-    names = subprocess.run(["git", "-C", SOURCE, "ls-files"], capture_output=True, text=True).stdout.split("\n")
-    files = [SOURCE / name for name in names if name] or PAGES
-    for path in files:
-        if path.suffix not in suffixes or not path.exists() or path == Path(__file__).resolve():
-            continue
-        for number, line in enumerate(path.read_text().splitlines(), 1):
-            found = GIVEN_UP.search(line)
-            if found:
-                problems.add(path, number, f"'{found.group()}' (docs/DESIGN.md, Plain English)")
 
 
 def citations(problems, _program):
@@ -168,7 +152,7 @@ def figures(problems, _program):
             problems.add(page, 1, f"{commit} is no commit of this history")
 
 
-CASES = {case.__name__: case for case in (lines, links, english, citations, walk, rooms, completion, figures)}
+CASES = {case.__name__: case for case in (lines, links, citations, walk, rooms, completion, figures)}
 
 
 def main():

@@ -10,7 +10,7 @@ import subprocess
 import sys
 
 sys.dont_write_bytecode = True  # the source tree stays as it is
-from harness import (SOURCE, Running, case, check, h5py, jacobi_step, jacobi_step_float64, main, np, read_field,
+from harness import (SOURCE, Running, case, check, h5py, jacobi_step, main, np, read_field,
                      same_bits, skip, write_field)
 from run_files import series_of
 
@@ -40,11 +40,9 @@ def predict(program, shape, steps):
     program.fresh()
     u = np.random.default_rng(sum(shape)).uniform(-1, 1, shape).astype(np.float32)
     write_field(program.folder / "in.h5", u)
-    fields, exact = [u], u.astype(np.float64)
+    fields = [u]
     for _ in range(steps):
         fields.append(jacobi_step(fields[-1], 0.3, WEIGHTS, 0.25))
-        exact = jacobi_step_float64(exact, 0.3, WEIGHTS, 0.25)
-    check(np.allclose(fields[-1], exact, rtol=1e-5, atol=1e-6), "the two predictions of this test disagree")
     return fields
 
 
@@ -62,41 +60,10 @@ def run_one_way(program, shape, steps, way, expected):
         (program.folder / f"out/u.{step:08d}.hdf").unlink()
 
 
-# A change to a good config, the exit code, words of the message; test_config and test_config_rules see every message.
-CONFIG_ERRORS = [
-    ({"grid.nx": "abc"}, 1, ["run.ini:2:", "[grid] nx", "integer", "'abc'"]),
-    ({"grid.ny": "0"}, 1, ["[grid] ny", ">= 1"]),
-    ({"time.steps": None}, 1, ["[time] steps"]),
-    ({"gird.nx": "3"}, 1, ["run.ini:", "gird", "grid"]),
-    ({"parallel.transport": "nccl"}, 1, ["transport", "nccl"]),
-    ({"device.kernel": "smid"}, 1, ["[device] kernel", "smid", "simd"]),
-    ({"device.backend": "cuda"}, 1, ["[device] backend", "cuda"]),
-    ({"initial.u": "nofile.h5:/u"}, 2, ["nofile.h5"]),
-    ({"initial.u": "nofile.h5:/"}, 1, ["[initial] u", "nofile.h5:/"]),
-    ({"output.path": "no/such/folder/u"}, 2, ["no/such/folder"]),
-    ({"output.path": "/proc/u"}, 2, ["/proc"]),
-]
-
-
-@case
-def config_errors(program):
-    """Every wrong entry is one line that says what and where, with the right exit code."""
-    no_gpu = {"CUDA_VISIBLE_DEVICES": ""}
-    for number, (changes, code, words) in enumerate(CONFIG_ERRORS):
-        config = program.config(changes)
-        program.fail(code, words, config, env=no_gpu)
-        if number % 4 == 0:
-            program.fail(code, words, config, np=3, env=no_gpu)
-        (key, value), = changes.items()
-        if number % 3 == 0 and value is not None:
-            good = program.config(name="good.ini")
-            program.fail(code, words[-1:], good, f"{key}={value}", env=no_gpu)
-
-
 @case
 def usage_errors(program):
-    """Wrong command lines and unreadable config files."""
-    good = program.config()
+    """Wrong command lines and config files, on any number of ranks; the unit tests see every message."""
+    good, no_gpu = program.config(), {"CUDA_VISIBLE_DEVICES": ""}
     for code, words, args in (
             (1, ["config"], []), (1, ["--bogus"], ["--bogus", good]), (1, ["x"], ["-x", good]),
             (1, ["--benchmark", "many"], ["--benchmark", "many", good]), (1, ["--benchmark"], ["--benchmark", "0", good]),
@@ -105,6 +72,12 @@ def usage_errors(program):
         program.fail(code, words, *args)
         if len(args) < 2:
             program.fail(code, words, *args, np=2)
+    for code, words, key, value in (
+            (1, ["[grid] nx", "integer", "'abc'"], "grid.nx", "abc"), (1, ["transport", "nccl"], "parallel.transport", "nccl"),
+            (1, ["[device] kernel", "smid", "simd"], "device.kernel", "smid"), (1, ["[device] backend", "cuda"], "device.backend", "cuda"),
+            (2, ["nofile.h5"], "initial.u", "nofile.h5:/u"), (2, ["/proc"], "output.path", "/proc/u")):
+        program.fail(code, words, good, f"{key}={value}", env=no_gpu)
+        program.fail(code, words, program.config({key: value}, "bad.ini"), np=3, env=no_gpu)
     # As srun starts processes that its MPI does not join: each is alone, the first says so.
     step = {"SLURM_STEP_NUM_TASKS": "4", "SLURM_PROCID": "0"}
     program.fail(4, ["4 processes were started, but each is alone", "srun --mpi=pmix"], good, env=step)
@@ -221,6 +194,8 @@ def file_errors(program):
     # A field of 53 MiB where no file may grow beyond 48.
     for n, mode in ((0, "gather"), (2, "auto"), (2, "gather")):
         program.fail(2, ["out/u.00000001.hdf"], full, f"parallel.io={mode}", np=n, shell_before="ulimit -f 49152")
+    program.fail(2, ["out/u.receivers.h5: cannot write: File too large"], program.config(), "output.final=off",
+                 "receivers.line=1 1 1 9 9 9 9000", shell_before="ulimit -f 100")
     # Two planes, or one that is compressed, are too large for memory that ranks share; the file is small.
     wide = program.config({"grid.nx": 1024, "grid.ny": 2100, "grid.nz": 8, "time.steps": 1,
                            "initial.u": "gaussian", "initial.width": 3,

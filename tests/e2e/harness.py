@@ -392,19 +392,6 @@ def jacobi_step(u, center, weights, value):
     return acc
 
 
-def jacobi_step_float64(u, center, weights, value):
-    """The same step by the formula, in float64 and in no particular order."""
-    padded = np.pad(u.astype(np.float64), 4, constant_values=value)
-    result = center * u.astype(np.float64)
-    for axis, axis_weights in zip((2, 1, 0), weights):
-        for r, weight in enumerate(axis_weights, 1):
-            for offset in (-r, r):
-                cut = [slice(4, 4 + n) for n in u.shape]
-                cut[axis] = slice(4 + offset, 4 + offset + u.shape[axis])
-                result += weight * padded[tuple(cut)]
-    return result
-
-
 # --- the cases of a script ------------------------------------------------------------------------------------------
 
 CASES = {}

@@ -26,7 +26,7 @@ OWN_WAY = {"config", "command", "creation_date", "mpi_ranks", "transport"}  # at
 def rich_input(program):
     model(program)
     with h5py.File(program.folder / "in.h5", "a") as file:
-        file["positions"] = np.array(POSITIONS, dtype=np.float64)
+        file["positions"], file["far"] = np.array(POSITIONS), np.array([*POSITIONS[:3], [3, 4, -0.01]])
 
 
 def contents(path):
@@ -175,6 +175,7 @@ ERRORS = (
     (2, ["nofile.h5"], ["initial.u=nofile.h5:/u"]), (2, ["in.h5", "/w"], ["medium.velocity=in.h5:/w"]),
     (2, ["in.h5:/s", "(nz, ny, nx)"], ["medium.velocity=in.h5:/s"]), (2, ["no/such"], ["output.path=no/such/u"]),
     (2, ["no/such"], ["checkpoint.path=no/such/c"]), (2, ["in.h5:/v"], ["receivers.positions=in.h5:/v"]),
+    (2, ["in.h5:/far: row 3: (x, y, z) = (3, 4, -0.01) m is outside the grid"], ["receivers.positions=in.h5:/far"]),
     (2, ["in.h5:/alpha"], ["source.2.wavelet=in.h5:/alpha"]),
     (2, ["absent.h5"], ["--restart", "absent.h5"]), (1, ["[device] kernel"], ["device.kernel=none"]),
     (2, ["in.h5"], ["--restart", "in.h5"]), (3, ["[time] dt"], ["time.dt=1"]))

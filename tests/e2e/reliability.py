@@ -173,6 +173,7 @@ def damaged(program, good):
             ("cut.h5", whole[:middle], ["damaged", str(middle)]), ("empty.h5", b"", ["not a checkpoint"]),
             ("flipped.h5", whole[:middle] + bytes([whole[middle] ^ 4]) + whole[middle + 1:], ["damaged"]),
             ("grown.h5", whole + b"\0", ["damaged"]), ("noise.h5", os.urandom(5000), ["not a checkpoint"]),
+            ("old.h5", b"stencil checkpoint\nformat 2\nwhatever".ljust(600), ["format 2, but this program reads"]),
             ("run.h5", (program.folder / "run.ini").read_bytes(), ["not a checkpoint"])):
         (program.folder / name).write_bytes(content)
         yield name, words

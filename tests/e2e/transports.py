@@ -147,25 +147,6 @@ def refused(program):
     check(re.search(r"transport auto: \w+ \(sendrecv .* ms; chunked .* ms; shared .* ms; .*ipc: it needs a GPU", out), out)
 
 
-SHORT = r"1[34]\.\d+ MiB of memory shared by the ranks are needed, but /dev/shm or `ulimit -f` has room for only \d"
-
-
-@case
-def small_shm(program):
-    """Where /dev/shm has too little room for copied planes, as in containers, `shared` is refused and `auto` goes on."""
-    program.need_mounts()
-    config = program.config({"grid.nx": 256, "grid.ny": 256, "grid.nz": 23, "boundary.z": "periodic", "time.steps": 3,
-                             "output.path": "out/u"})
-    program.succeed(config, np=1)
-    expected = saved(program)
-    small = 'mount -t tmpfs -o size=9m none /dev/shm || exit 99\n"$@"\n'
-    result = program.run_with_mounts(small, config, "parallel.transport=shared", np=3)
-    check(result.code == 1 and re.search(SHORT, result.err), str(result))
-    result = program.run_with_mounts(small, config, np=3)
-    check(result.code == 0 and re.search("shared: " + SHORT, result.out), str(result))
-    check(all(map(same_bits, saved(program), expected)), "other bits")
-
-
 def deaths(program, backend, transports, ranks=3):
     """SIGKILL of a rank while all step: the job ends."""
     dice = random.Random(11)

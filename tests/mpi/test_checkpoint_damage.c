@@ -1,5 +1,4 @@
-/* Damaged, truncated or foreign checkpoints are refused or skipped, never believed. What does not depend on the number
- * of ranks is tested with one. */
+/* Damaged and truncated checkpoints are refused, never believed; what a run then does: tests/e2e/reliability.py. */
 #include <fcntl.h>
 #include "checkpoint_fixture.h"
 #include "io/checkpoint_internal.h"
@@ -9,7 +8,6 @@ TEST_OF(test_flips, fixture *x) {
   static image m;
   error e;
   int tried = 0;
-  skip_if_many(x);
   const char *path = text_of("%s/flip", x->folder);
   WRITE(x, path, 9, 2);
   load(&m, path, 9);
@@ -30,7 +28,6 @@ TEST_OF(test_flips, fixture *x) {
 TEST_OF(test_truncation, fixture *x) {
   static image m;
   error e;
-  skip_if_many(x);
   const char *path = text_of("%s/cut", x->folder);
   WRITE(x, path, 9, 2);
   load(&m, path, 9);
@@ -52,7 +49,6 @@ TEST_OF(test_blocks, fixture *x) {
   error e;
   state s;
   int harmful = 0;
-  skip_if_many(x);
   const char *path = text_of("%s/block", x->folder);
   WRITE(x, path, 9, 2);
   load(&good, path, 9);
@@ -86,7 +82,6 @@ TEST_OF(test_without_hdf5, fixture *x) {
   checkpoint_seal s;
   int fd = -1;
   error e = {0};
-  skip_if_many(x);
   const char *path = text_of("%s/bare", x->folder);
   WRITE(x, path, 9, 2);
   load(&m, path, 9);
@@ -101,91 +96,6 @@ TEST_OF(test_without_hdf5, fixture *x) {
   assert_int_equal(checkpoint_write_seal(m.name, fd, &s, &e), 0);
   close(fd);
   assert_int_equal(judge(x, m.name, 9, &e), 0);
-}
-
-static void make_foreign(const char *name, int kind) {
-  static const char *const texts[] = {"", "[grid]\nnx = 3\n", "stencil checkpoint\nformat 2\nwhatever"};
-  if (kind == 1) assert_int_equal(mkdir(name, 0777), 0);
-  if (kind == 2) assert_int_equal(mkfifo(name, 0666), 0);
-  if (kind == 3) {
-    hid_t f = H5Fcreate(name, H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT);
-    assert_true(f >= 0 && H5Fclose(f) >= 0);
-  }
-  FILE *f = kind < 4 ? NULL : fopen(name, "w");
-  if (!f) return;
-  fprintf(f, "%-600s", texts[kind - 4]);
-  assert_int_equal(fclose(f), 0);
-}
-
-/* Files that are no checkpoints, each refused in its own words on every rank. */
-TEST_OF(test_foreign, fixture *x) {
-  static const char *const words[] = {"cannot open: No such file or directory",
-                                      "cannot open: Is a directory",
-                                      "cannot open: it is not a regular file",
-                                      "not a checkpoint of this program",
-                                      "not a checkpoint of this program",
-                                      "not a checkpoint of this program",
-                                      "a checkpoint of format 2, but this program reads format 5"};
-  for (int i = 0; i < (int)(sizeof words / sizeof *words); i++) {
-    checkpoint c;
-    error e = {0};
-    const char *name = text_of("%s/foreign%d", x->folder, i);
-    if (x->rank == 0) make_foreign(name, i);
-    MPI_Barrier(MPI_COMM_WORLD);
-    const char *text = text_of("%s: %s", name, words[i]);
-    assert_int_not_equal(checkpoint_open(&c, &x->ways[i % WAYS], &(checkpoint_search){.file = name}, &e), 0);
-    assert_string_equal(e.text, text);
-    assert_int_equal(error_exit_code(e.id), EXIT_CODE_FILE);
-    assert_string_equal(c.name, "");
-  }
-}
-
-/* The newest that is intact, as a run finds it. */
-static void expect_newest(fixture *x, const char *path, int64_t step, int skipped) {
-  checkpoint c;
-  notes n = {0};
-  int damaged = 0;
-  io_way *way = &x->ways[step > 0 ? step % WAYS : 0];
-  MPI_Barrier(MPI_COMM_WORLD);
-  for (int64_t before = -1;; damaged++) {
-    error e = {0};
-    assert_int_equal(checkpoint_open(&c, way, &(checkpoint_search){NULL, path, before, note_skipped, &n}, &e),
-                     0);
-    if (!c.name[0] || !checkpoint_verify(&c, &e)) break;
-    assert_int_equal(e.id, ERROR_CHECKPOINT_DAMAGED);
-    before = c.mark.generation;
-    checkpoint_close(&c);
-  }
-  assert_int_equal(damaged + n.count, skipped);
-  if (step < 0) assert_string_equal(c.name, "");
-  if (step >= 0) assert_int_equal(c.step, step);
-  checkpoint_close(&c);
-  MPI_Barrier(MPI_COMM_WORLD);
-}
-
-/* A damaged file makes the run take the one before, in the end none; the next checkpoint replaces the damaged ones. */
-TEST_OF(test_fallback, fixture *x) {
-  static image m;
-  char path[128];
-  snprintf(path, sizeof path, "%s/nowhere/at/all", x->folder);
-  expect_newest(x, path, -1, 0);
-  snprintf(path, sizeof path, "%s/back", x->folder);
-  WRITE(x, path, 10, 2);
-  WRITE(x, path, 20, 2);
-  expect_newest(x, path, 20, 0);
-  for (int step = 20; step >= 10; step -= 10) {
-    if (x->rank == 0) {
-      load(&m, path, step);
-      if (step == 20) m.bytes[m.size / 2] ^= 4;
-      store(&m, step == 20 ? m.size : m.size / 2);
-    }
-    expect_newest(x, path, step == 20 ? 10 : -1, step == 20 ? 1 : 2);
-  }
-  WRITE(x, path, 15, 2);
-  expect_newest(x, path, 15, 0);
-  assert_int_equal(count_files(x, path), 2);
-  WRITE(x, path, 16, 2);
-  expect_newest(x, path, 16, 0);
 }
 
 FIXTURE_MAIN

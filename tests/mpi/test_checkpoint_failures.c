@@ -108,22 +108,6 @@ TEST_OF(test_space, fixture *x) {
   }
 }
 
-TEST_OF(test_write_paths, fixture *x) {
-  char path[128], text[256];
-  error e = {0}, f = {0};
-  snprintf(path, sizeof path, "%s/none/c", x->folder);
-  snprintf(text, sizeof text, "%s.00000001.h5: cannot write: No such file or directory", path);
-  assert_int_equal(write_state(x, path, 1, 2, &e), ERROR_FILE_WRITE);
-  assert_string_equal(e.text, text);
-  snprintf(path, sizeof path, "%s/folder", x->folder);
-  snprintf(text, sizeof text, "%s.00000001.h5", path);
-  if (x->rank == 0) assert_int_equal(mkdir(text, 0777), 0);
-  strcat(text, ": cannot write: Is a directory");
-  assert_int_equal(write_state(x, path, 1, 2, &f), ERROR_FILE_WRITE);
-  assert_string_equal(f.text, text);
-  assert_int_equal(count_files(x, path), 1);
-}
-
 /* A child that writes one after another until it is killed. */
 static void write_for_ever(fixture *x, const char *path, int64_t step) {
   for (;; step++) {

@@ -225,54 +225,6 @@ TEST_OF(test_one_rank_fails, fixture *x) {
   }
 }
 
-/* A source that makes the disk full for this rank once its first block is there. */
-static int filling_source(void *context, int z, int planes, float *values, error *e) {
-  if (z || planes == NZ) limit_file_size(1000);
-  return random_source(context, z, planes, values, e);
-}
-
-/* The disk is full before the first value, then in the middle. Afterwards the same process writes again and
- * succeeds. */
-TEST_OF(test_disk_full, fixture *x) {
-  const char *path = text_of("%s/full", x->folder);
-  const char *text = text_of("%s.00000042.hdf: cannot write: File too large", path);
-  for (int i = 0; i < 4 * 2 * WAYS; i++) {
-    const rlim_t limits[] = {0, 100, 2000, RLIM_INFINITY};
-    rlim_t limit = limits[i % 4];
-    int compress = i / 4 % 2;
-    field_io io = io_with(x, &x->s, i / 8 % WAYS, 1);
-    field_meta meta = some_meta(x->ranks, compress);
-    stream t = {&x->s, 0, -1, 0};
-    error e = {0};
-    limit_file_size(limit);
-    io.path = path;
-    int id = field_write(&io, &meta,
-                         &(field_planes){limit == RLIM_INFINITY ? filling_source : random_source, &t}, &e);
-    limit_file_size(RLIM_INFINITY);
-    assert_int_equal(id, ERROR_FILE_WRITE);
-    assert_string_equal(e.text, text);
-    expect_nothing(x, path);
-  }
-}
-
-TEST_OF(test_write_paths, fixture *x) {
-  char name[160], temporary[sizeof name + TEMPORARY_ENDING];
-  field_meta meta = some_meta(x->ranks, 0);
-  for (int i = 0; i < 2 * WAYS; i++) {
-    field_io io = io_with(x, &x->s, i / 2, BLOCK);
-    stream t = {&x->s, 0, -1, 0};
-    const char *path = text_of(i % 2 ? "%s/d%d" : "%s/none/u%d", x->folder, i);
-    snprintf(name, sizeof name, "%s.00000042.hdf", path);
-    if (i % 2 && x->rank == 0) assert_int_equal(mkdir(name, 0777), 0);
-    const char *text =
-        text_of("%s: cannot write: %s", name, i % 2 ? "Is a directory" : "No such file or directory");
-    io.path = path;
-    FAILS(field_write(&io, &meta, &(field_planes){random_source, &t}, &E), ERROR_FILE_WRITE, text);
-    temporary_name(temporary, sizeof temporary, name);
-    assert_int_equal(access(temporary, F_OK), -1);
-  }
-}
-
 /* What HDF5 may ask of the driver for its own records: it reads back what it wrote, and 0 where nothing was written. */
 TEST_OF(test_driver_reads, fixture *x) {
   enum { ROWS = 128 }; /* more bytes than HDF5 keeps in a buffer of its own */

@@ -67,32 +67,6 @@ TEST_OF(test_shapes, fixture *x) {
   }
 }
 
-/* Values 0 .. 250 survive every type. */
-static int bytes_sink(void *context, int z, int planes, float *values, error *e) {
-  stream *t = context;
-  int first = (t->s->z0 + z) * NX * NY;
-  for (int i = 0; i < planes * NX * NY; i++)
-    stream_check(values[i] == (float)(random_bits((uint64_t)(first + i)) % 251), "a value differs", z);
-  return stream_advance(t, z, planes, e);
-}
-
-TEST_OF(test_types, fixture *x) {
-  const hid_t types[] = {H5T_STD_I32LE,  H5T_STD_U8LE,   H5T_STD_I16BE, H5T_STD_U64BE,
-                         H5T_IEEE_F64LE, H5T_IEEE_F32BE, H5T_IEEE_F32LE};
-  const hsize_t chunk[3] = {4, 3, 2}; /* chunks lie across slabs */
-  static float values[POINTS];
-  for (int i = 0; i < POINTS; i++) values[i] = (float)(random_bits((uint64_t)i) % 251);
-  const char *file = text_of("%s/types.h5", x->folder);
-  const char *name = text_of("%s:/a/b/v", file);
-  for (int i = 0; i < COUNT(types) * 4; i++) {
-    make_input(x, file, "/a/b/v", types[i / 4], 3, SHAPE, i & 1 ? chunk : NULL, H5T_NATIVE_FLOAT, values);
-    field_io io = io_with(x, &x->s, i / 2 % WAYS, 2 * PLANE_BYTES);
-    stream sink = {&x->s, 0, -1, 0};
-    OK(field_read(&io, name, QUANTITY_NONE, bytes_sink, &sink, &E));
-    assert_int_equal(sink.moved, x->s.nz);
-  }
-}
-
 static void check_numbers(hid_t object, const char *name, hid_t type, int count, const void *expected) {
   char found[128];
   hid_t a = H5Aopen(object, name, H5P_DEFAULT), space = H5Aget_space(a), stored = H5Aget_type(a);

@@ -97,39 +97,6 @@ TEST_OF(bits_do_not_depend_on_the_cut, const char *backend) {
   }
 }
 
-/* A layer at a high face is the mirror image of one at a low face. Along z a kernel's order of sums is none.
- */
-TEST_OF(layers_are_mirror_images, const char *backend) {
-  for (int axis = 0; axis < 2; axis++) {
-    enum boundary_kind faces[2][FACE_COUNT] = {{N, N, N, N, N, N}, {N, N, N, N, N, N}};
-    faces[0][2 * axis] = faces[1][2 * axis + 1] = A;
-    grid_field result[2];
-    for (int i = 0; i < 2; i++) {
-      const config c = box(23, 22, 9, 8, faces[i]);
-      grid_field u = random_field(&c, -1, 1, 4), flipped = grid_new(c.nx, c.ny, c.nz);
-      for (int z = 0; z < c.nz; z++)
-        for (int y = 0; y < c.ny; y++)
-          for (int x = 0; x < c.nx; x++)
-            *grid_at(&flipped, z, axis == 1 ? c.ny - 1 - y : y, axis == 0 ? c.nx - 1 - x : x) =
-                *grid_at(&u, z, y, x);
-      world w;
-      world_open(&w, backend, &c, CUTS[0], 1, NULL);
-      world_put(&w, i ? &flipped : &u, i ? &flipped : &u);
-      world_step(&w, tried(30, 2));
-      result[i] = world_get(&w);
-      world_close(&w);
-      free(u.values), free(flipped.values);
-    }
-    for (int z = 0; z < result[0].nz; z++)
-      for (int y = 0; y < result[0].ny; y++)
-        for (int x = 0; x < result[0].nx; x++) {
-          int my = axis == 1 ? result[0].ny - 1 - y : y, mx = axis == 0 ? result[0].nx - 1 - x : x;
-          assert_true(*grid_at(&result[0], z, y, x) == *grid_at(&result[1], z, my, mx));
-        }
-    free(result[0].values), free(result[1].values);
-  }
-}
-
 /* A copy of slab p's newer field and its layers' state, and the args of a launch that reads and writes them. */
 typedef struct outcome {
   float *field, *state;

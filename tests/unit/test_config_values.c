@@ -1,31 +1,6 @@
 /* The configuration: values, defaults and precedence. */
 #include "config_harness.h"
 
-TEST(test_defaults) {
-  config c = expect_taken(BASE, NULL);
-  assert_string_equal(c.file, path);
-  assert_int_equal(c.nx, 8);
-  assert_int_equal(c.ny, 9);
-  assert_int_equal(c.nz, 10);
-  assert_int_equal(c.steps, 3);
-  assert_true(c.dx == 1 && c.dy == 1 && c.dz == 1);
-  assert_int_equal(c.equation, EQUATION_JACOBI);
-  assert_true(c.jacobi_center == 0.4);
-  static const double weights[4] = {0.04, 0.03, 0.02, 0.01};
-  assert_memory_equal(c.jacobi_x, weights, sizeof weights);
-  assert_memory_equal(c.jacobi_y, weights, sizeof weights);
-  assert_memory_equal(c.jacobi_z, weights, sizeof weights);
-  assert_int_equal(c.initial, INITIAL_ZERO);
-  assert_string_equal(c.output_path, "output");
-  assert_true(c.overlap);
-  assert_string_equal(c.backend, "auto");
-  assert_string_equal(c.kernel, "auto");
-  assert_string_equal(c.report_file, "");
-  assert_int_equal(c.threads, 0);
-  assert_int_equal(c.check_every, 100);
-  assert_int_equal(c.histogram, 0);
-}
-
 TEST(test_values_taken) {
   config c =
       expect_taken(BASE "[jacobi]\nz = -1 2.5 +.5 3e-2\n[initial]\nu = in put.h5:/a/b#c;d ; not part of it\n"
@@ -86,21 +61,6 @@ TEST(test_boundary_keys) {
   config c = expect_taken(BASE "[boundary]\nx_lo = fixed\nall = fixed\nz = fixed\nvalue = -3\n", NULL);
   for (int f = 0; f < FACE_COUNT; f++) assert_int_equal(c.boundary[f], BOUNDARY_FIXED);
   assert_true(c.boundary_value == -3);
-}
-
-TEST(test_wave_defaults) {
-  config c = expect_taken(WAVE, NULL);
-  assert_int_equal(c.equation, EQUATION_WAVE);
-  assert_int_equal(c.space_order, 8);
-  assert_true(c.dt == 0 && c.cfl == 0.9 && !c.allow_unstable && c.end_time == 0);
-  assert_true(c.media[MEDIUM_VELOCITY].number == 1500 && !c.media[MEDIUM_VELOCITY].file[0]);
-  assert_int_equal(c.previous, PREVIOUS_REST);
-  assert_int_equal(c.boundary_width, 20);
-  assert_int_equal(c.source_count, 0);
-  assert_int_equal(c.receivers, RECEIVERS_NONE);
-  assert_int_equal(c.receiver_count, 0);
-  c = expect_taken(HEAT, NULL);
-  assert_true(c.media[MEDIUM_DIFFUSIVITY].number == 1 && !c.media[MEDIUM_DIFFUSIVITY].file[0]);
 }
 
 TEST(test_heat_and_wave_values) {
@@ -215,17 +175,6 @@ TEST(test_receivers) {
   assert_int_equal(c.receivers, RECEIVERS_FILE);
   assert_string_equal(c.receivers_file, "r.h5:/position");
   assert_true(c.receiver_count == 0 && !c.receiver_positions);
-}
-
-TEST(test_shipped_examples) {
-  static const char *const examples[] = {SHIPPED "/config/jacobi.ini", SHIPPED "/config/quickstart.ini",
-                                         SHIPPED "/config/heat.ini",   SHIPPED "/config/wave.ini",
-                                         SHIPPED "/config/shot.ini",   SHIPPED "/config/skull.ini"};
-  for (int i = 0; i < COUNT(examples); i++) {
-    config c;
-    OK(config_load(&c, examples[i], 0, NULL, &E));
-    config_free(&c);
-  }
 }
 
 TEST_MAIN("config_values", enter_folder, leave_folder)

@@ -71,25 +71,6 @@ TEST(nothing_done_or_no_time_is_no_rate) {
   page_close(&p);
 }
 
-/* In a file: a line at every 10 % and at the end, for any number of steps and any speed. */
-TEST(lines_come_every_tenth) {
-  for (int steps = 1; steps <= 137; steps++) {
-    page p;
-    int shown = 0;
-    page_open(&p, false);
-    for (int step = 0, tenth = 0; step <= steps; step++) {
-      const bool due = log_progress_due(&p.log, &(loop_progress){0, step, steps, 0.001 * step});
-      assert_int_equal(due, step * 10 / steps > tenth);
-      if (!due) continue;
-      log_progress(&p.log, &(loop_progress){0, step, steps, 0.001 * step}, 1);
-      tenth = step * 10 / steps;
-      shown++;
-    }
-    assert_int_equal(shown, steps < 10 ? steps : 10);
-    page_close(&p);
-  }
-}
-
 /* On a terminal: one line redrawn in place every 0.1 s. Another line begins on a row of its own; the last one ends its
  * row. */
 TEST(a_terminal_is_redrawn) {
@@ -107,76 +88,6 @@ TEST(a_terminal_is_redrawn) {
   assert_page(&p, "\r  0 %  step 1 of 1000  0.8 Gpts/s  elapsed 0:05  remaining 1:23:15\033[K\nsaved 7\n"
                   "\r100 %  step 1000 of 1000  400 Gpts/s  elapsed 0:10  remaining 0:00\033[K\ndone\n");
   page_close(&p);
-}
-
-static void set_columns(int terminal, unsigned short columns) {
-  const struct winsize size = {.ws_row = 24, .ws_col = columns};
-  assert_int_equal(ioctl(terminal, TIOCSWINSZ, &size), 0);
-}
-
-/* A line that wraps could not be redrawn. The window may be made smaller at any time. */
-TEST(a_line_is_cut_to_the_terminal) {
-  int leader, follower;
-  char text[256] = "";
-  assert_int_equal(openpty(&leader, &follower, NULL, NULL, NULL), 0);
-  run_log log = {.to = fdopen(follower, "w"), .progress = true, .redraw = true};
-  assert_non_null(log.to);
-  FILE *terminal = log.to;
-  set_columns(follower, 60);
-  log_progress(&log, &(loop_progress){0, 1, 1000, 5}, 4e9);
-  set_columns(follower, 20);
-  log_progress(&log, &(loop_progress){0, 2, 1000, 6}, 4e9);
-  set_columns(follower, 0); /* unknown */
-  log_progress(&log, &(loop_progress){0, 3, 1000, 7}, 4e9);
-  assert_int_equal(log_close(&log, &(error){0}), 0);
-  for (size_t length = 0; !strchr(text, '\n'); length = strlen(text))
-    assert_true(read(leader, text + length, sizeof text - 1 - length) > 0);
-  assert_string_equal(text, "\r  0 %  step 1 of 1000  0.8 Gpts/s  elapsed 0:05  remaining \033[K"
-                            "\r  0 %  step 2 of 10\033[K"
-                            "\r  0 %  step 3 of 1000  1.714 Gpts/s  elapsed 0:07  remaining 38:46\033[K\r\n");
-  fclose(terminal);
-  close(leader);
-}
-
-/* An error goes to stderr and begins on a row of its own. So does what a signal handler writes. */
-TEST(what_follows_has_a_line_of_its_own) {
-  page p;
-  int ends[2];
-  char text[64] = "";
-  assert_int_equal(pipe(ends), 0);
-  page_open(&p, true);
-  log_progress(&p.log, &(loop_progress){0, 1, 1000, 5}, 4e9);
-  log_write_at_once(ends[1], "now\n", 4);
-  log_write_at_once(ends[1], "then\n", 5);
-  assert_int_equal(read(ends[0], text, sizeof text - 1), 10);
-  assert_string_equal(text, "\nnow\nthen\n");
-  page_close(&p);
-  close(ends[0]);
-  close(ends[1]);
-}
-
-/* A full disk is an error at the end of the run. A pipe that nobody reads ends only the log. */
-TEST(what_cannot_be_written_ends_the_log) {
-  int ends[2];
-  error e = {0};
-  run_log log = {.to = fopen("/dev/full", "w")};
-  assert_non_null(log.to);
-  log_line(&log, "lost");
-  assert_null(log.to);
-  log_line(&log, "not missed");
-  assert_int_equal(log_close(&log, &e), ERROR_STDOUT_WRITE);
-  assert_int_equal(error_exit_code(e.id), EXIT_CODE_FILE);
-  assert_string_equal(e.text, "stdout: cannot write: No space left on device");
-
-  void (*before)(int) = signal(SIGPIPE, SIG_IGN);
-  assert_int_equal(pipe(ends), 0);
-  close(ends[0]);
-  log = (run_log){.to = fdopen(ends[1], "w")};
-  log_line(&log, "unread");
-  assert_int_equal(log.failed, EPIPE);
-  e = (error){0};
-  assert_int_equal(log_close(&log, &e), 0);
-  signal(SIGPIPE, before);
 }
 
 TEST(silence) {

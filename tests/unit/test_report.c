@@ -174,36 +174,4 @@ TEST(no_more_than_a_whole_step_is_exposed) {
   cJSON_Delete(root);
 }
 
-/* What report_write can and cannot write is known before the first step. */
-TEST(where_a_report_cannot_be_is_said_before) {
-  char folder[] = "/tmp/stencil-report-XXXXXX", path[64], name[64];
-  error e = {0};
-  assert_non_null(mkdtemp(folder));
-  assert_int_equal(report_check(folder, &e), ERROR_PATH_UNUSABLE);
-  assert_non_null(strstr(e.text, "Is a directory"));
-  e = (error){0};
-  snprintf(path, sizeof path, "%s/r.json", folder);
-  assert_ok(report_check(path, &e), &e);
-  int ends[2];
-  assert_int_equal(pipe(ends), 0);
-  snprintf(name, sizeof name, "/proc/self/fd/%d", ends[1]); /* in a folder where no file can be made */
-  assert_ok(report_check(name, &e), &e);
-  close(ends[0]);
-  close(ends[1]);
-  assert_int_equal(rmdir(folder), 0);
-  assert_ok(report_check(path, &e), &e); /* the folder can be made */
-  snprintf(path, sizeof path, "%s/no/r.json", folder);
-  assert_int_equal(report_check(path, &e), ERROR_PATH_UNUSABLE);
-}
-
-TEST(an_unwritable_file_is_an_error) {
-  report r = example();
-  error e = {0};
-  assert_int_equal(report_write(&r, "/nowhere/report.json", &e), ERROR_REPORT_WRITE);
-  assert_string_equal(e.text, "/nowhere/report.json: cannot write the report: No such file or directory");
-  assert_int_equal(error_exit_code(e.id), EXIT_CODE_FILE);
-  e = (error){0};
-  assert_int_equal(report_write(&r, "/dev/full", &e), ERROR_REPORT_WRITE);
-}
-
 TEST_MAIN("report", NULL, NULL)
