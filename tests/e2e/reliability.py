@@ -225,9 +225,12 @@ def missing_axis(program):
 
 def fall_back(program, config, good):
     """If the newest is damaged, the run goes on from the one before; if all are, from the start."""
+    newest = bytearray((program.folder / good[8]).read_bytes())
+    newest[len(newest) // 2] ^= 4  # in an array: seen when that is read
+    (program.folder / good[8]).write_bytes(newest)
     for broken, told in (([8], "step 4\n"), ([8, 4], "from the start")):
-        for step in broken:
-            os.truncate(program.folder / good[step], 2000)
+        if 4 in broken:
+            os.truncate(program.folder / good[4], 2000)
         result = program.succeed("--restart", "auto", config, "checkpoint.every_steps=0", np=3 if len(broken) == 1 else 0)
         check(told in result.out, f"expected '{told.strip()}': {result}")
         check(all(good[step] in result.out for step in broken) and "passed over" in result.out,
