@@ -19,10 +19,8 @@ static const range POWER = {0, 3};
 static const range SECONDS = {0, 1e9};
 static const range STRIDE = {1, 1e9};
 static const range POSITION = {-1e20, 1e20};
-static const range CENTER = {-1e30, 1e30}; /* CENTER and WIDTH are wide enough for the defaults on any grid */
-static const range WIDTH = {1e-30, 1e30};
-static const range DURATION = {1e-30, 1e30};
-static const range DELAY = {-1e30, 1e30}; /* wide enough for the default at any frequency */
+/* Wide enough for the defaults on any grid and at any frequency. */
+static const range CENTER = {-1e30, 1e30}, WIDTH = {1e-30, 1e30};
 
 enum {
   POINTS_MAX = INT32_MAX - 64, /* of an axis: indices stay int with ghosts and padding added */
@@ -140,13 +138,11 @@ static const choice mode_choices[] = {
 static const choice strength_choices[] = {
   WORD("node", STRENGTH_NODE, "u_tt = velocity^2 (lap u + s) at a grid point: the strength is s dx dy dz"),
   WORD("volume", STRENGTH_VOLUME, "s is the strength of a point source: at a grid point s / (dx dy dz)"), END};
-static const choice sources_choices[] = {A_DATASET(1), END};
-static const choice signals_choices[] = {A_DATASET(0), END};
-static const choice observed_choices[] = {A_DATASET(0), END};
+static const choice dataset_choices[] = {A_DATASET(1), END}; /* 1: there is one, where anybody keeps that */
+_Static_assert(RECEIVERS_FILE == 1, "dataset_choices");
 static const choice of_choices[] = {WORD("velocity", GRADIENT_OF_VELOCITY, NULL), END};
 static const choice misfit_choices[] = {
   WORD("l2", MISFIT_L2, "half of the sum of squares of what traces differ by, times the interval of samples"), END};
-static const choice positions_choices[] = {A_DATASET(RECEIVERS_FILE), END};
 static const choice line_choices[] = {WORD("x0 y0 z0 x1 y1 z1 n, with n from 1 to 1000000", RECEIVERS_LINE, NULL), END};
 static const choice points_choices[] = {
   WORD("x y z, x y z, ..., at most 200 points", RECEIVERS_POINTS, NULL), END};
@@ -261,12 +257,12 @@ const config_key config_keys[] = {
    .only_with = &LAPLACIAN,
    .doc = "order of the Laplacian"},
 
-  {"time", "end_time", VALUE_NUMBERS, AT(end_time), .range = &DURATION, .optional = true,
+  {"time", "end_time", VALUE_NUMBERS, AT(end_time), .range = &WIDTH, .optional = true,
    .unit = "s", .doc = "time to stop at; where steps are given too, whichever comes first"},
   {"time", "steps", VALUE_INTEGER, AT(steps), .min = 0, .max = INT64_MAX, .required = true,
    .unless = &HAS_END_TIME, .optional = true, .otherwise = "required without end_time",
    .unit = "steps", .doc = "time steps; 0 saves the initial field and ends", .example = "100"},
-  {"time", "dt", VALUE_NUMBERS, AT(dt), .range = &DURATION, .automatic = true, .fallback = "auto",
+  {"time", "dt", VALUE_NUMBERS, AT(dt), .range = &WIDTH, .automatic = true, .fallback = "auto",
    .unit = "s", .doc = "auto: cfl x stability bound, shortened to end at end_time; jacobi: 1"},
   {"time", "cfl", VALUE_NUMBERS, AT(cfl), .range = &POSITIVE, .fallback = "0.9", .only_with = &LAPLACIAN,
    .doc = "fraction of the stability bound that dt = auto takes"},
@@ -366,7 +362,7 @@ const config_key config_keys[] = {
    .doc = "what the source emits, s(t)"},
   {"source.1", "f0", VALUE_NUMBERS, AT_SOURCE(f0), .range = &POSITIVE, .required = true, .only_with = &FORMULA,
    .unit = "Hz", .doc = "peak frequency of the wavelet", .example = "75"},
-  {"source.1", "t0", VALUE_NUMBERS, AT_SOURCE(t0), .range = &DELAY, .compute = config_default_t0, .only_with = &FORMULA,
+  {"source.1", "t0", VALUE_NUMBERS, AT_SOURCE(t0), .range = &CENTER, .compute = config_default_t0, .only_with = &FORMULA,
    .otherwise = "1.5 / f0", .unit = "s", .doc = "time of the peak of the wavelet"},
   {"source.1", "amplitude", VALUE_NUMBERS, AT_SOURCE(amplitude), .range = &FIELD_VALUE, .fallback = "1",
    .unit = "[u]/m^2", .doc = "scale of s(t), which a note in docs/CONFIG.md explains",
@@ -374,10 +370,10 @@ const config_key config_keys[] = {
            "So s(t) and amplitude have the unit of u per m^2, and fields and traces that of u, whichever it is. The\n"
            "source is a point source of strength s dx dy dz: where the spacing is halved, u is an eighth (in 2D a quarter)."},
 
-  {"sources", "positions", VALUE_VARIANT, AT(sources_positions_file), TAG(sources_listed, sources_choices),
+  {"sources", "positions", VALUE_VARIANT, AT(sources_positions_file), TAG(sources_listed, dataset_choices),
    .only_with = &SOURCES,
    .unit = "m", .doc = "dataset of shape (n, 3), rows x y z, besides [source.N]"},
-  {"sources", "signals", VALUE_VARIANT, AT(sources_signals_file), .choices = signals_choices, .only_with = &LISTED,
+  {"sources", "signals", VALUE_VARIANT, AT(sources_signals_file), .choices = dataset_choices, .only_with = &LISTED,
    .required = true,
    .unit = "[u]/m^2", .doc = "their s(t): `steps` rows or more by n or by 1; see the note",
    .note = "Row i of signals is s(i dt); or, where a dataset `time` lies beside it, s at these times (s), ascending, as many\n"
@@ -400,7 +396,7 @@ const config_key config_keys[] = {
            "other end; where one of the 8 is beyond a fixed or absorbing face this axis is linear. linear is what earlier\n"
            "versions did: their checkpoints go on with linear only."},
 
-  {"receivers", "positions", VALUE_VARIANT, AT(receivers_file), TAG(receivers, positions_choices),
+  {"receivers", "positions", VALUE_VARIANT, AT(receivers_file), TAG(receivers, dataset_choices),
    .unit = "m", .doc = "dataset of shape (n, 3), rows x y z; places as a source's"},
   {"receivers", "line", VALUE_LINE, .range = &CENTER, TAG(receivers, line_choices), .only_with = &NO_POSITIONS,
    .unit = "m", .doc = "receivers along a line"},
@@ -413,13 +409,13 @@ const config_key config_keys[] = {
    .fallback = "sinc", .only_with = &ANY_RECEIVERS,
    .doc = "how the field between grid points is read; as of [sources]"},
 
-  {"gradient", "observed", VALUE_VARIANT, AT(gradient_observed), .choices = observed_choices, .only_with = &REVERSIBLE,
+  {"gradient", "observed", VALUE_VARIANT, AT(gradient_observed), .choices = dataset_choices, .only_with = &REVERSIBLE,
    .otherwise = "no gradient",
    .doc = "traces to compare with, as in PATH.receivers.h5:/u",
    .note = "The run goes on with the way back: dJ/dvelocity in PATH.gradient.h5 (docs/GRADIENT.md). Beside the dataset are time and\n"
            "position, which must be this run's. In a survey {name} stands for a shot's name, and the sum over its shots is\n"
            "written. Where dt is auto it is that of the observed traces."},
-  {"gradient", "adjoint_source", VALUE_VARIANT, AT(gradient_residual), .choices = observed_choices,
+  {"gradient", "adjoint_source", VALUE_VARIANT, AT(gradient_residual), .choices = dataset_choices,
    .only_with = &REVERSIBLE,
    .doc = "dJ/d(trace as written), in place of observed"},
   {"gradient", "of", VALUE_CHOICE, AT(gradient_of), .choices = of_choices, .fallback = "velocity",
@@ -479,7 +475,7 @@ const config_key config_keys[] = {
    .unit = "Hz", .doc = "frequencies, at most 8, of a discrete Fourier transform over the steps"},
   {"maps", "from", VALUE_NUMBERS, AT(maps_from), .range = &SECONDS, .fallback = "0", .only_with = &MAPS,
    .unit = "s", .doc = "time of the first step that counts"},
-  {"maps", "until", VALUE_NUMBERS, AT(maps_until), .range = &DURATION, .optional = true, .only_with = &MAPS,
+  {"maps", "until", VALUE_NUMBERS, AT(maps_until), .range = &WIDTH, .optional = true, .only_with = &MAPS,
    .otherwise = "the end", .unit = "s", .doc = "time after which none counts"},
   {"maps", "every", VALUE_INTEGER, AT(maps_every), .min = 1, .max = INT64_MAX, .fallback = "1", .only_with = &MAPS,
    .unit = "steps", .doc = "only steps that it divides count"},

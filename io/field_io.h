@@ -80,19 +80,13 @@ typedef struct field_meta {
  * under either name. `parts`: of the field, or with meta->ending of all fields, each of its frequencies where it has some. */
 int field_write(const field_io *io, const field_meta *meta, const field_planes *parts, error *e);
 
-/* One saved step of a series. */
-typedef struct series_entry {
-  int64_t step;
-  double time;
-} series_entry;
-
 /* Rank 0 only: is there a saved field of this step, of the points that this run saves (SAME), or of others? */
 enum series_found { SERIES_ABSENT, SERIES_SAME, SERIES_OTHER };
 enum series_found series_find(const char *path, int64_t step, const slab *slab, const field_meta *meta);
 
 /* Rank 0 only: writes the list of saved steps with their times, twice: PATH.xdmf for readers of XDMF and PATH.hdf.series
  * for ParaView, each atomically. */
-int series_write(const char *path, const series_entry *entries, int count, const slab *slab,
+int series_write(const char *path, const int64_t *steps, int64_t count, const slab *slab,
                  const field_meta *meta, error *e);
 
 /* "1.10.8 (parallel)": the HDF5 in use, at most 64 bytes. */

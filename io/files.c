@@ -135,14 +135,11 @@ void files_carry_config(message *m, const config **c) {
 static void files_carry(message *m, request *r) {
   message_value(m, r, sizeof *r);
   message_text(m, &r->path);
-  message_text(m, &r->ending);
-  message_text(m, &r->checkpoints);
   message_text(m, &r->search.file);
   message_text(m, &r->search.path);
   message_text(m, &r->text);
   if (r->config) files_carry_config(m, &r->config);
   if (r->steps) message_array(m, &r->steps, (size_t)r->count * sizeof *r->steps);
-  if (r->entries) message_array(m, &r->entries, (size_t)r->count * sizeof *r->entries);
   if (r->field) files_carry_field(m, r);
   if (r->checkpoint) files_carry_checkpoint(m, r);
   if (r->arrays) files_carry_arrays(m, r);
@@ -165,15 +162,15 @@ static int files_answer(const request *r, void *answer, error *e) {
       found[i] = series_find(r->path, r->steps[i], r->own.io->slab, r->field);
     return 0;
   case FILES_WRITE_SERIES:
-    return series_write(r->own.io->path, r->entries, (int)r->count, r->own.io->slab, r->field, e);
+    return series_write(r->own.io->path, r->steps, r->count, r->own.io->slab, r->field, e);
   case FILES_CHECK_PATHS:
     TRY(path_check_output(r->path, e));
-    return path_check_writable((named_path){"[checkpoint] path", r->checkpoints}, e);
+    return path_check_writable((named_path){"[checkpoint] path", r->text}, e);
   case FILES_MAKE_FOLDER:
     return path_make_folder(r->path, r->dry, answer, e);
   case FILES_FIND_SPACE:
     TRY(space_of(r->path, &use->space, e));
-    return space_taken(r->path, r->ending, &r->which, use, e);
+    return space_taken(r->path, r->text, &r->which, use, e);
   case FILES_MOVE_ASIDE:
     return space_move_aside(r->config, &r->which, r->dry, answer, e);
   case FILES_DIGEST:

@@ -65,11 +65,11 @@ enum request_kind {
   FILES_READ_CHECKPOINT,   /* checkpoint_read: arrays, count; own: from */
   FILES_VERIFY_CHECKPOINT, /* checkpoint_verify; own: from */
   /* Rank 0 does these alone, and tells the others the answer: */
-  FILES_WRITE_SERIES,   /* series_write: field, path; the first computing rank's entries and count; own: io */
+  FILES_WRITE_SERIES,   /* series_write: field, path; the first computing rank's steps and count; own: io */
   FILES_FIND_FIELDS,    /* series_find of each of `count` steps: path, field, steps, count; own: io, answer */
-  FILES_CHECK_PATHS,    /* path_check_output, path_check_writable: path, checkpoints */
+  FILES_CHECK_PATHS,    /* path_check_output, path_check_writable: path; text: that of checkpoints */
   FILES_MAKE_FOLDER,    /* path_make_folder: path, dry; own: answer, a bool */
-  FILES_FIND_SPACE,     /* space_of, space_taken: path, ending, which; own: answer, a space_use */
+  FILES_FIND_SPACE,     /* space_of, space_taken: path, text, which; own: answer, a space_use */
   FILES_MOVE_ASIDE,     /* space_move_aside: config, which, dry; own: answer, a space_aside */
   FILES_DIGEST,         /* digest_dataset: path; own: answer, DIGEST_TEXT */
   FILES_FIND_SHOT,      /* shot_find: config, which, text; own: answer, an enum shot_found */
@@ -99,19 +99,16 @@ typedef struct request_own {
 /* Alike on all computing ranks but for `own`. */
 typedef struct request {
   enum request_kind kind;
-  const char *path, *ending; /* of files; of a dataset, FILE:/path */
-  const char *checkpoints;   /* path of those */
+  const char *path, *text; /* path: of files; of a dataset, FILE:/path */
   bool restarts, dry;
   table_form form;
   enum quantity quantity;
   space_steps which;
   checkpoint_search search;
   int64_t count;
-  const int64_t *steps;        /* count */
-  const series_entry *entries; /* count */
+  const int64_t *steps; /* count */
   const field_meta *field;
   const config *config;
-  const char *text;
   files_parts parts;
   const receivers_meta *receivers;
   const partial_file *partial;

@@ -9,9 +9,9 @@
 #include "io_internal.h"
 
 typedef struct series_list {
-  const char *base; /* of the names of the files */
-  const series_entry *entries;
-  int count;
+  const char *base;     /* of the names of the files */
+  const int64_t *steps; /* count */
+  int64_t count;
   const slab *slab;
   const field_meta *meta;
 } series_list;
@@ -31,12 +31,12 @@ static void series_print_triple(FILE *to, const double xyz[3]) {
   fprintf(to, "%.17g %.17g %.17g</DataItem>\n", xyz[2], xyz[1], xyz[0]); /* XDMF, too, counts z first */
 }
 
-static void series_print_grid(FILE *to, const series_list *l, const series_entry *entry) {
+static void series_print_grid(FILE *to, const series_list *l, int64_t step) {
   char shape[64];
   const field_grid g = field_grid_of(l->meta, l->slab);
   snprintf(shape, sizeof shape, "%d %d %d", g.cut[2].count, g.cut[1].count, g.cut[0].count);
-  fprintf(to, "      <Grid Name=\"step %" PRId64 "\" GridType=\"Uniform\">\n", entry->step);
-  fprintf(to, "        <Time Value=\"%.17g\"/>\n", entry->time);
+  fprintf(to, "      <Grid Name=\"step %" PRId64 "\" GridType=\"Uniform\">\n", step);
+  fprintf(to, "        <Time Value=\"%.17g\"/>\n", (double)step * l->meta->run.dt);
   fprintf(to, "        <Topology TopologyType=\"3DCoRectMesh\" Dimensions=\"%s\"/>\n", shape);
   fprintf(to, "        <Geometry GeometryType=\"ORIGIN_DXDYDZ\">\n");
   series_print_triple(to, g.origin);
@@ -47,23 +47,23 @@ static void series_print_grid(FILE *to, const series_list *l, const series_entry
           "          <DataItem Format=\"HDF\" NumberType=\"Float\" Precision=\"4\" Dimensions=\"%s\">",
           shape);
   series_print_escaped(to, l->base);
-  fprintf(to, ".%08" PRId64 ".hdf:/u</DataItem>\n        </Attribute>\n      </Grid>\n", entry->step);
+  fprintf(to, ".%08" PRId64 ".hdf:/u</DataItem>\n        </Attribute>\n      </Grid>\n", step);
 }
 
 static void series_print_xdmf(FILE *to, const series_list *l) {
   fprintf(to, "<?xml version=\"1.0\" encoding=\"utf-8\"?>\n<Xdmf Version=\"3.0\">\n  <Domain>\n");
   fprintf(to, "    <Grid Name=\"series\" GridType=\"Collection\" CollectionType=\"Temporal\">\n");
-  for (int i = 0; i < l->count; i++) series_print_grid(to, l, &l->entries[i]);
+  for (int64_t i = 0; i < l->count; i++) series_print_grid(to, l, l->steps[i]);
   fprintf(to, "    </Grid>\n  </Domain>\n</Xdmf>\n");
 }
 
 static void series_print_json(FILE *to, const series_list *l) {
   fprintf(to, "{\n  \"file-series-version\": \"1.0\",\n  \"files\": [");
-  for (int i = 0; i < l->count; i++) {
+  for (int64_t i = 0; i < l->count; i++) {
     fprintf(to, "%s\n    {\"name\": \"", i ? "," : "");
     for (const char *c = l->base; *c; c++)
       fprintf(to, (unsigned char)*c < ' ' ? "\\u%04x" : *c == '"' || *c == '\\' ? "\\%c" : "%c", *c);
-    fprintf(to, ".%08" PRId64 ".hdf\", \"time\": %.17g}", l->entries[i].step, l->entries[i].time);
+    fprintf(to, ".%08" PRId64 ".hdf\", \"time\": %.17g}", l->steps[i], (double)l->steps[i] * l->meta->run.dt);
   }
   fprintf(to, "\n  ]\n}\n");
 }
@@ -110,10 +110,10 @@ static int series_put(const char *path, const char *ending, series_printer *prin
   return e->id;
 }
 
-int series_write(const char *path, const series_entry *entries, int count, const slab *s,
-                 const field_meta *meta, error *e) {
+int series_write(const char *path, const int64_t *steps, int64_t count, const slab *s, const field_meta *meta,
+                 error *e) {
   const char *slash = strrchr(path, '/');
-  const series_list l = {slash ? slash + 1 : path, entries, count, s, meta};
+  const series_list l = {slash ? slash + 1 : path, steps, count, s, meta};
   TRY(series_put(path, OUTPUT_ENDINGS[OUTPUT_XDMF], series_print_xdmf, &l, e));
   return series_put(path, OUTPUT_ENDINGS[OUTPUT_PARAVIEW], series_print_json, &l, e);
 }

@@ -62,7 +62,7 @@ static checkpoint_job *save_checkpoint_job(shot *s, int64_t saved, error *e) {
     j->job.write = save_checkpoint_write;
     j->job.done = save_checkpoint_done;
     j->s = s;
-    for (size_t i = 0; i < mine; i++) j->steps[i] = s->saves.series.entries[i].step;
+    if (mine) memcpy(j->steps, s->saves.series.steps, mine * sizeof *j->steps);
     j->keys = fingerprint_make(s, e);
     j->meta = (checkpoint_meta){save_queue_run(s), j->keys};
   } else

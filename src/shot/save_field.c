@@ -103,9 +103,8 @@ static field_meta field_meta_of(const shot *s) {
 }
 
 static int field_list_step(shot *s, int64_t step, error *e) {
-  TRY(GROW(e, s->saves.series.entries, s->saves.series.count + 1, "the list of saved fields"));
-  s->saves.series.entries[s->saves.series.count++] =
-      (series_entry){step, (double)step * s->engine->physics.dt};
+  TRY(GROW(e, s->saves.series.steps, s->saves.series.count + 1, "the list of saved fields"));
+  s->saves.series.steps[s->saves.series.count++] = step;
   return 0;
 }
 
@@ -147,7 +146,7 @@ typedef struct field_job {
   field_meta meta;
   field_statistics statistics; /* of a copy: made by the writer */
   bool lists;                  /* it also writes the list of saved fields: */
-  series_entry *series;        /* this one and those before it; owned; rank 0 only */
+  int64_t *series;             /* this one and those before it; owned; rank 0 only */
   int series_count;
 } field_job;
 
@@ -175,11 +174,11 @@ static int field_copy_measured(void *context, error *e) {
   return field_refuse_nonfinite(s, &j->statistics, e);
 }
 
-/* The entries are rank 0's. */
-static int field_write_series(const shot *s, const field_meta *meta, const series_entry *entries, int count,
+/* The steps are rank 0's. */
+static int field_write_series(const shot *s, const field_meta *meta, const int64_t *steps, int count,
                               error *e) {
   const request r = {FILES_WRITE_SERIES, .path = s->io.path, .field = meta,
-                     .entries = entries, .count = count,     .own.io = &s->io};
+                     .steps = steps,     .count = count,     .own.io = &s->io};
   return files_do(s->engine->files, &r, e);
 }
 
@@ -229,7 +228,7 @@ static int field_keep_series(field_job *j, error *e) {
   TRY(field_list_step(s, j->meta.run.step, e));
   if (!j->lists) return 0;
   TRY(ALLOC(e, j->series, s->saves.series.count, "the list of saved fields"));
-  memcpy(j->series, s->saves.series.entries, (size_t)s->saves.series.count * sizeof *j->series);
+  memcpy(j->series, s->saves.series.steps, (size_t)s->saves.series.count * sizeof *j->series);
   j->series_count = s->saves.series.count;
   return 0;
 }
@@ -315,7 +314,7 @@ int save_field_finish(shot *s, error *e) {
   save_queue_finish(s, &known); /* its failure is in `e` already */
   if (!s->saves.series.behind) return e->id;
   const field_meta meta = field_meta_of(s);
-  field_write_series(s, &meta, s->saves.series.entries, s->saves.series.whole, &mine);
+  field_write_series(s, &meta, s->saves.series.steps, s->saves.series.whole, &mine);
   if (mine.id && (!e->id || e->id == ERROR_STOPPED)) *e = mine;
   s->saves.series.behind = false;
   return e->id;
@@ -347,7 +346,7 @@ static int field_write_row(shot *s, error *e) {
   TRY(files_do(s->engine->files,
                &(request){FILES_WRITE_FIELD, .path = s->io.path, .field = &meta, .own = own}, e));
   TRY(field_list_step(s, meta.run.step, e));
-  return field_write_series(s, &meta, s->saves.series.entries, s->saves.series.count, e);
+  return field_write_series(s, &meta, s->saves.series.steps, s->saves.series.count, e);
 }
 
 /* The last field, unless the run before a restart has saved it. */

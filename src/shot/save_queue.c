@@ -7,7 +7,7 @@
 int save_queue_plan(shot *s, error *e) {
   save_queue *q = &s->saves;
   free(q->config_text);
-  free(q->series.entries);
+  free(q->series.steps);
   q->series = (saved_series){.told = -INFINITY};
   q->written = (written_files){.checkpoint = -1};
   q->statistics = (field_statistics){0};
@@ -81,7 +81,7 @@ void save_queue_close(shot *s) {
   measure_close(&q->copy_measure);
   if (q->open) MPI_Comm_free(&q->jobs);
   for (int i = 0; i < WRITER_ROOM; i++) snapshot_close(&q->copies[i]);
-  free(q->series.entries);
+  free(q->series.steps);
   free(q->config_text);
 }
 

@@ -21,7 +21,7 @@ typedef struct written_files {
 
 /* The fields saved so far or given to the writer. */
 typedef struct saved_series {
-  series_entry *entries; /* owned; rank 0 only, as are the counts */
+  int64_t *steps; /* owned; rank 0 only, as are the counts */
   int count;
   int whole;   /* the first ones, whose files are complete */
   double told; /* stop_watch.known when a list was last given to the writer, s */

@@ -230,7 +230,7 @@ void shot_close(shot *s) {
 
 int shot_check_paths(const shot *s, error *e) {
   const config *c = s->config;
-  const request paths = {FILES_CHECK_PATHS, .path = c->output_path, .checkpoints = c->checkpoint_path};
+  const request paths = {FILES_CHECK_PATHS, .path = c->output_path, .text = c->checkpoint_path};
   return files_do(s->engine->files, &paths, e);
 }
 

@@ -96,7 +96,7 @@ static int storage_check_disk(run_log *log, const char *names, const need *n, co
 static int storage_find_use(const shot *s, const char *path, const char *ending, const space_steps *which,
                             space_use *use, error *e) {
   const request r = {
-      FILES_FIND_SPACE, .path = path, .ending = ending, .which = *which, .answer_bytes = sizeof *use,
+      FILES_FIND_SPACE, .path = path, .text = ending, .which = *which, .answer_bytes = sizeof *use,
       .own.answer = use};
   return files_do(s->engine->files, &r, e);
 }

@@ -208,19 +208,20 @@ TEST_OF(test_series, fixture *x) {
       "          <DataItem Format=\"HDF\" NumberType=\"Float\" Precision=\"4\" Dimensions=\"17 5 7\">"
       "a&amp;&lt;b&gt;&quot;\\\t.00000003.hdf:/u</DataItem>\n"
       "        </Attribute>\n      </Grid>\n    </Grid>\n  </Domain>\n</Xdmf>\n";
-  const series_entry entries[] = {{3, 0.375}, {10, 1.25}};
+  const int64_t steps[] = {3, 10};
   field_meta meta = some_meta(1, 0);
+  meta.run.dt = 0.125;
   char path[128];
   error e = {0};
   if (x->rank) return;
   snprintf(path, sizeof path, "%s/a&<b>\"\\\t", x->folder);
-  assert_int_equal(series_write(path, entries, 2, &x->s, &meta, &e), 0);
+  assert_int_equal(series_write(path, steps, 2, &x->s, &meta, &e), 0);
   expect_text(path, ".hdf.series", paraview);
-  assert_int_equal(series_write(path, entries, 1, &x->s, &meta, &e), 0); /* replaces the earlier list */
+  assert_int_equal(series_write(path, steps, 1, &x->s, &meta, &e), 0); /* replaces the earlier list */
   expect_text(path, ".xdmf", xdmf);
   snprintf(path, sizeof path, "%s/none/a", x->folder);
   const char *text = text_of("%s.xdmf: cannot write: No such file or directory", path);
-  assert_int_equal(series_write(path, entries, 1, &x->s, &meta, &e), ERROR_FILE_WRITE);
+  assert_int_equal(series_write(path, steps, 1, &x->s, &meta, &e), ERROR_FILE_WRITE);
   assert_string_equal(e.text, text);
 }
 
