@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Every CUDA kernel of the program side by side, on this machine's GPU, and beside the same stencil in CuPy and Triton.
+# Every CUDA kernel of the program side by side, on this machine's GPU.
 #   jobs/bench_kernels.sh [BUILD_DIR] [NXxNYxNZ...]
 # BUILD_DIR (default build/cuda) holds a CUDA build of bench_kernels. Default sizes: 768x768x768, 1024x1024x512, and the odd
-# 509x383x257 beside its even neighbour 512x384x256. The peers run at the first size. Leaves one JSON file a size and
-# peers.json in $STENCIL_BENCH_DIR (default BUILD_DIR/bench); jobs/plot_kernels.py draws them. A summary comes last.
-# Exit 1 if any kernel's bits or any peer's answer are wrong. Needs no network; under a minute.
+# 509x383x257 beside its even neighbour 512x384x256. Leaves one JSON file a size in $STENCIL_BENCH_DIR (default
+# BUILD_DIR/bench); jobs/plot_kernels.py draws one. A summary comes last. Exit 1 if any kernel's bits are wrong. Needs no
+# network; under a minute.
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit
 . jobs/setup.sh environment
@@ -33,17 +33,10 @@ for size in "${sizes[@]}"; do
 done
 ((${#files[@]})) || exit 1
 
-rm -f "$results/peers.json"
-if [[ ${files[0]} == "$results/${sizes[0]}.json" ]]; then
-  IFS=x read -r nx ny nz <<<"${sizes[0]}"
-  python3 tests/bench/gpu_peers.py "$nx" "$ny" "$nz" --ours "${files[0]}" --json "$results/peers.json" || failed=1
-fi
-
 # Two sizes that differ by a few points an axis are an odd one and its even neighbour: what does a point lose?
-python3 - "$results/peers.json" "${files[@]}" <<'END' || failed=1
-import json, os, sys
-runs = [json.load(open(path)) for path in sys.argv[2:]]
-peers = json.load(open(sys.argv[1]))["peers"] if os.path.exists(sys.argv[1]) else []
+python3 - "${files[@]}" <<'END' || failed=1
+import json, sys
+runs = [json.load(open(path)) for path in sys.argv[1:]]
 equations = list(dict.fromkeys(r["equation"] for r in runs[0]["results"]))
 name = lambda run: "x".join(map(str, run["grid"]))
 rows = lambda run, equation: {r["kernel"]: r for r in run["results"] if r["equation"] == equation and r["supported"]}
@@ -64,9 +57,5 @@ for odd in runs:
             mates = rows(even, equation)
             loss = {k: 100 * (1 - r["gpts"] / mates[k]["gpts"]) for k, r in rows(odd, equation).items()}
             print(f"  {equation:7s} " + "  ".join(f"{k} {v:.1f}" for k, v in loss.items()))
-best = max(rows(runs[0], "jacobi").values(), key=lambda r: r["gpts"])
-for p in peers:
-    print(f"{name(runs[0])}: jacobi {best['kernel']} {best['gpts']:.1f} Gpts/s is {best['gpts'] / p['gpts']:.2f} times "
-          f"{p['name']}'s {p['gpts']:.1f}")
 END
 exit "$failed"

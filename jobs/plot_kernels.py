@@ -15,17 +15,13 @@ import matplotlib.pyplot as plt
 BYTES = {"jacobi": 8, "heat": 12, "wave": 16}  # a point, at the least
 SAID = {"jacobi": "jacobi: u read, u' written", "heat": "heat: diffusivity field read too",
         "wave": "wave: velocity field and u of the step before read too"}
-BEST, OURS, PEER, INK, FAINT = "#0b6e4f", "#7fc4a8", "#b4b4b4", "#222222", "#8a8a8a"
+BEST, OTHER, INK, FAINT = "#0b6e4f", "#7fc4a8", "#222222", "#8a8a8a"
 
 
-def bars_of(equation, run, peers):
+def bars_of(equation, run):
     """(label, fraction of copy, Gpts/s, colour) of a panel's bars, the fastest first."""
-    ours = [r for r in run["results"] if r["equation"] == equation and r["supported"]]
-    top = max(ours, key=lambda r: r["gpts"])
-    bars = [(r["kernel"], r["fraction_of_copy"], r["gpts"], BEST if r is top else OURS) for r in ours]
-    if equation == "jacobi":
-        bars += [(p["name"], BYTES[equation] * p["gpts"] / run["copy_gbs"], p["gpts"], PEER) for p in peers]
-    return sorted(bars, key=lambda bar: -bar[2])
+    found = sorted((r for r in run["results"] if r["equation"] == equation and r["supported"]), key=lambda r: -r["gpts"])
+    return [(r["kernel"], r["fraction_of_copy"], r["gpts"], BEST if r is found[0] else OTHER) for r in found]
 
 
 def draw_panel(axes, equation, bars, right):
@@ -39,7 +35,7 @@ def draw_panel(axes, equation, bars, right):
     axes.axvline(100, color=INK, lw=1.2, ls=(0, (4, 2)), zorder=3)
     axes.set_yticks(rows, labels, fontsize=9)
     for tick, colour in zip(axes.get_yticklabels(), colours):
-        tick.set_color(FAINT if colour == PEER else INK)
+        tick.set_color(INK)
         tick.set_fontweight("bold" if colour == BEST else "normal")
     axes.set_ylim(len(bars) - 0.4, -0.6)
     axes.set_title(f"{SAID.get(equation, equation)}, {BYTES[equation]} bytes a point", loc="left", fontsize=10, color=INK)
@@ -49,9 +45,9 @@ def draw_panel(axes, equation, bars, right):
         axes.spines[side].set_visible(False)
 
 
-def draw(run, peers, out):
+def draw(run, out):
     equations = [e for e in BYTES if any(r["equation"] == e for r in run["results"])]
-    panels = [bars_of(e, run, peers) for e in equations]
+    panels = [bars_of(e, run) for e in equations]
     right = max(112, 100 * max(bar[1] for bars in panels for bar in bars) + 10)
     heights = [len(bars) + 1.2 for bars in panels]
     figure, axes = plt.subplots(len(panels), 1, sharex=True, squeeze=False, layout="constrained",
@@ -75,20 +71,12 @@ def draw(run, peers, out):
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("kernels", help="JSON of bench_kernels")
-    parser.add_argument("peers", nargs="?", help="JSON of tests/bench/gpu_peers.py at the same size")
     parser.add_argument("--out", default="docs/kernels.png", help="picture to write (default docs/kernels.png)")
     args = parser.parse_args()
     try:
         with open(args.kernels) as file:
             run = json.load(file)
-        peers = []
-        if args.peers:
-            with open(args.peers) as file:
-                data = json.load(file)
-            if data["grid"] != run["grid"]:
-                raise ValueError(f"{args.peers} is of {data['grid']}, {args.kernels} of {run['grid']}")
-            peers = data["peers"]
-        draw(run, peers, args.out)
+        draw(run, args.out)
     except (OSError, KeyError, ValueError) as error:
         sys.exit(f"plot_kernels.py: error: {error}")
     print(args.out)
