@@ -393,8 +393,7 @@ const config_key config_keys[] = {
    .doc = "how a source between grid points acts, of [source.N] too",
    .note = "sinc: a sinc with a Kaiser window, b = 6.2, weights of sum 1. On a point the point alone counts. Beyond dirichlet\n"
            "and neumann faces its points are images of those inside, with the field's sign; periodic axes go on at their\n"
-           "other end; where one of the 8 is beyond a fixed or absorbing face this axis is linear. linear is what earlier\n"
-           "versions did: their checkpoints go on with linear only."},
+           "other end; where one of the 8 is beyond a fixed or absorbing face this axis is linear."},
 
   {"receivers", "positions", VALUE_VARIANT, AT(receivers_file), TAG(receivers, dataset_choices),
    .unit = "m", .doc = "dataset of shape (n, 3), rows x y z; places as a source's"},
