@@ -1,14 +1,9 @@
 #include "adjoint.h"
-#include <math.h>
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include "base/error_mpi.h"
 #include "base/numbers.h"
-#include "base/thread.h"
 #include "kernels/operation.h"
-#include "physics/initial.h"
-#include "physics/place.h"
 
 /* --- rows of a stack -------------------------------------------------------------------------------------------- */
 
@@ -36,9 +31,7 @@ static bool adjoint_whole(const shot *s) {
   return s->dev->table->backend == BACKEND_CUDA && s->engine->ranks == 1;
 }
 
-/* Own point (0, 0, 0) in a slot of the ring. Transfers take whole planes, with ghosts that slots may not have: so there is a plane
- * before the first slot. */
-static float *adjoint_slot(const adjoint *a, int64_t slot) {
+float *adjoint_slot(const adjoint *a, int64_t slot) {
   const slab *s = &a->shot->engine->slab;
   return a->states.shared + (size_t)slot * a->slot + (adjoint_whole(a->shot) ? slab_offset(s, 0, 0, 0) : 0);
 }
@@ -268,128 +261,33 @@ void adjoint_close(adjoint *a) {
 
 /* --- the residual ----------------------------------------------------------------------------------------------- */
 
-/* Receivers whose residual one rank needs of each other one, or has for it. */
-typedef struct adjoint_list {
-  int *count, *begin; /* of each rank */
-  int *index;         /* receivers, rank after rank */
-  float *values;      /* of each of them all samples */
-  int all;
-} adjoint_list;
-
-static void adjoint_list_free(adjoint_list *l) {
-  free(l->count);
-  free(l->begin);
-  free(l->index);
-  free(l->values);
-}
-
-static int adjoint_list_open(adjoint_list *l, int ranks, error *e) {
-  ALLOC(e, l->count, ranks, "the gradient");
-  ALLOC(e, l->begin, (size_t)ranks + 1, "the gradient");
-  return e->id;
-}
-
-static int adjoint_list_fill(adjoint_list *l, int ranks, int64_t samples, error *e) {
-  for (int r = 0; r < ranks; r++) l->begin[r + 1] = l->begin[r] + l->count[r];
-  l->all = l->begin[ranks];
-  ALLOC(e, l->index, l->all, "the gradient");
-  ALLOC(e, l->values, (size_t)l->all * (size_t)samples, "the gradient");
-  return e->id;
-}
-
-/* The rank that samples a receiver. */
-static int adjoint_owner(const adjoint *a, int receiver) {
-  const receivers *r = &a->shot->receivers;
-  place p[3];
-  int owner = 0;
-  place_in_grid(a->shot->config, r->positions[receiver], p);
-  while (slab_first_plane(r->slab, owner + 1) <= p[2].index) owner++;
-  return owner;
-}
-
-/* Lists what this rank needs of each other one, in the order of its signals. */
-static int adjoint_need(const adjoint *a, adjoint_list *need, int ranks, error *e) {
-  const sources *s = &a->rows->residual;
-  TRY(adjoint_list_open(need, ranks, e));
-  for (int i = 0; i < s->signal_count; i++) need->count[adjoint_owner(a, s->key_of[i])]++;
-  TRY(adjoint_list_fill(need, ranks, a->shot->receivers.taken, e));
-  int *next;
-  ALLOC(e, next, ranks, "the gradient");
-  for (int i = 0; next && i < s->signal_count; i++) {
-    const int owner = adjoint_owner(a, s->key_of[i]);
-    need->index[need->begin[owner] + next[owner]++] = s->key_of[i];
-  }
-  free(next);
-  return e->id;
-}
-
-/* Where the traces of this rank's receivers are; the caller frees it. */
-static int adjoint_local(const receivers *r, int **local, error *e) {
-  TRY(ALLOC(e, *local, r->count, "the gradient"));
-  for (int i = 0; i < r->local; i++) (*local)[r->index[i]] = i;
-  return 0;
-}
-
-/* Packs the traces that others ask for. */
-static int adjoint_pack(const adjoint *a, const float *residual, adjoint_list *have, error *e) {
-  const receivers *r = &a->shot->receivers;
-  int *local;
-  TRY(adjoint_local(r, &local, e));
-  for (int k = 0; k < have->all; k++)
-    for (int64_t row = 0; row < r->taken; row++)
-      have->values[k * r->taken + row] = residual[row * r->local + local[have->index[k]]];
-  free(local);
-  return 0;
-}
-
-/* From series of receivers to rows of signals. */
-static int adjoint_unpack(adjoint *a, const adjoint_list *need, error *e) {
-  const sources *s = &a->rows->residual;
-  const int64_t samples = a->shot->receivers.taken;
-  int *signal_of;
-  ALLOC(e, signal_of, s->count, "the gradient");
-  for (int i = 0; signal_of && i < s->signal_count; i++) signal_of[s->key_of[i]] = i;
-  for (int k = 0; !e->id && k < need->all; k++)
-    for (int64_t row = 0; row < samples; row++)
-      a->rows->values[row * s->signal_count + signal_of[need->index[k]]] = need->values[k * samples + row];
-  free(signal_of);
-  return e->id;
-}
-
-/* Brings each rank the residuals that it injects: receivers near the end of a slab act on the next one, too. */
-static int adjoint_exchange(adjoint *a, const float *residual, adjoint_list *need, adjoint_list *have,
-                            error *e) {
-  const engine *g = a->shot->engine;
-  MPI_Datatype series;
-  if (!adjoint_need(a, need, g->ranks, e)) adjoint_list_open(have, g->ranks, e);
-  TRY(error_agree(e, g->comm));
-  MPI_TRY(e, MPI_Alltoall(need->count, 1, MPI_INT, have->count, 1, MPI_INT, g->comm));
-  adjoint_list_fill(have, g->ranks, a->shot->receivers.taken, e);
-  TRY(error_agree(e, g->comm));
-  MPI_TRY(e, MPI_Alltoallv(need->index, need->count, need->begin, MPI_INT, have->index, have->count,
-                           have->begin, MPI_INT, g->comm));
-  adjoint_pack(a, residual, have, e);
-  TRY(error_agree(e, g->comm));
-  MPI_TRY(e, MPI_Type_contiguous((int)a->shot->receivers.taken, MPI_FLOAT, &series));
-  MPI_TRY(e, MPI_Type_commit(&series));
-  MPI_TRY(e, MPI_Alltoallv(have->values, have->count, have->begin, series, need->values, need->count,
-                           need->begin, series, g->comm));
-  MPI_TRY(e, MPI_Type_free(&series));
-  adjoint_unpack(a, need, e);
-  return error_agree(e, g->comm);
-}
-
-/* The same where one rank has all. */
-static int adjoint_order(adjoint_points *p, const receivers *r, const float *residual, error *e) {
+/* Brings each rank the samples of the receivers that it injects, block after block: those near the end of a slab act on the next
+ * one, too. Each bit comes from one rank: `or` with zeros keeps it. */
+static int adjoint_spread(adjoint_points *p, const receivers *r, const float *residual, const engine *g,
+                          error *e) {
+  enum { BLOCK_FLOATS = 1 << 20 };
   const sources *s = &p->residual;
-  const int signals = s->signal_count;
-  int *local;
-  TRY(adjoint_local(r, &local, e));
-  for (int64_t row = 0; row < r->taken; row++)
-    for (int i = 0; i < signals; i++)
-      p->values[row * signals + i] = residual[row * r->local + local[s->key_of[i]]];
-  free(local);
-  return 0;
+  const int64_t most = r->count < BLOCK_FLOATS ? BLOCK_FLOATS / r->count : 1;
+  float *all;
+  ALLOC(e, all, (size_t)most * (size_t)r->count, "the gradient");
+  ALLOC(e, p->values, (size_t)s->signal_count * (size_t)r->taken, "the gradient");
+  error_agree(e, g->comm);
+  for (int64_t first = 0, rows; first < r->taken && !e->id; first += rows) {
+    rows = first + most < r->taken ? most : r->taken - first;
+    memset(all, 0, (size_t)rows * (size_t)r->count * sizeof *all);
+    for (int64_t row = 0; row < rows; row++)
+      for (int i = 0; i < r->local; i++)
+        all[row * r->count + r->index[i]] = residual[(first + row) * r->local + i];
+    if (g->ranks > 1) /* a single one may be here in several threads */
+      error_from_mpi(e,
+                     MPI_Allreduce(MPI_IN_PLACE, all, (int)(rows * r->count), MPI_UINT32_T, MPI_BOR, g->comm),
+                     "MPI_Allreduce");
+    for (int64_t row = 0; row < rows; row++)
+      for (int i = 0; i < s->signal_count; i++)
+        p->values[(first + row) * s->signal_count + i] = all[row * r->count + s->key_of[i]];
+  }
+  free(all);
+  return e->id;
 }
 
 /* Undoes, transposed, what was done to the traces, and spreads them over the points where receivers are. */
@@ -399,7 +297,6 @@ int adjoint_take(adjoint *a, int row, float *residual, error *e) {
   const receivers *r = &s->receivers;
   adjoint_points *p = &a->rows[row];
   const problem on = {.dev = s->dev, .slab = &g->files_slab, .config = s->config, .files = g->files};
-  adjoint_list need = {NULL}, have = {NULL};
   exact_traces traces = receivers_traces(r);
   traces.x = residual;
   exact_time_traces(&r->time, &traces, true, e);
@@ -407,14 +304,7 @@ int adjoint_take(adjoint *a, int row, float *residual, error *e) {
   TRY(sources_plan_given(&p->residual, &on, r->count, (const double(*)[3])r->positions,
                          s->config->receivers_interpolation, e));
   free(p->values);
-  ALLOC(e, p->values, (size_t)p->residual.signal_count * (size_t)r->taken, "the gradient");
-  TRY(error_agree(e, g->comm));
-  if (g->ranks == 1)
-    adjoint_order(p, r, residual, e);
-  else
-    adjoint_exchange(a, residual, &need, &have, e);
-  adjoint_list_free(&need);
-  adjoint_list_free(&have);
+  adjoint_spread(p, r, residual, g, e);
   p->residual.given = (sources_given){p->values, g->physics.steps, r->every};
   return e->id;
 }
@@ -542,101 +432,6 @@ static int adjoint_steps(adjoint *a, int64_t step, error *e) {
   return 0;
 }
 
-/* --- what comes of it ------------------------------------------------------------------------------------------- */
-
-/* Puts into `to` W l or, with g, what dJ/dv comes to (operation_gradient); `after`: nu of the step after, or instead of it another
- * field. Half of a point on a neumann face is an image's. */
-static int adjoint_make(const adjoint *a, const float *g, const float *after, float *to, error *e) {
-  const engine *n = a->shot->engine;
-  const config *c = n->config;
-  const slab *s = &n->slab;
-  const bool chain = model_needed(c);
-  gradient_args args = {.medium = n->args.medium[0],
-                        .scale = n->args.scale[0],
-                        .g = g,
-                        .u = adjoint_slot(a, 0),
-                        .nu = stepper_field(&a->back, a->back.current),
-                        .after = after,
-                        .to = to,
-                        .factor = g && !chain ? 2 * n->physics.dt : 0,
-                        .pitch = s->pitch,
-                        .plane = s->plane,
-                        .nx = s->nx,
-                        .ny = s->ny,
-                        .nz = s->nz};
-  for (int face = 0; face < FACE_COUNT; face++) args.halves[face] = c->boundary[face] == BOUNDARY_NEUMANN;
-  args.halves[FACE_Z_LO] = args.halves[FACE_Z_LO] && s->z0 == 0;
-  args.halves[FACE_Z_HI] = args.halves[FACE_Z_HI] && s->z0 + s->nz == s->nz_global;
-  TRY(a->back.dev->table->apply(a->back.dev, STREAM_BOUNDARY, &operation_gradient, &args, e));
-  return a->back.dev->table->sync(a->back.dev, STREAM_BOUNDARY, e);
-}
-
-/* Makes of nu of the last two steps m lambda. */
-static int adjoint_undamp(adjoint *a, error *e) {
-  const stepper *p = &a->back;
-  const kernel_args *k = &p->args;
-  const undamp_args undamp = {.medium = k->medium[0],
-                              .scale = k->scale[0],
-                              .terms = k->terms,
-                              .nu = stepper_field(p, p->current),
-                              .after = stepper_field(p, !p->current),
-                              .pitch = k->pitch,
-                              .plane = k->plane,
-                              .nx = k->nx,
-                              .ny = k->ny,
-                              .nz = k->nz};
-  TRY(p->dev->table->apply(p->dev, STREAM_BOUNDARY, &operation_undamp, &undamp, e));
-  return p->dev->table->sync(p->dev, STREAM_BOUNDARY, e);
-}
-
-/* dJ/dv = (2 / v) W (sum of u^n times the bracket of step n >= 0, - u^0 (nu^0 - nu^1) / m): the latter of the first step and the
- * step before it, which begin at rest. Without the factor where the chain rule follows. */
-static int adjoint_sum(adjoint *a, error *e) {
-  float *g = a->gradient + slab_offset(a->back.slab, 0, 0, 0);
-  if (a->back.args.terms.memories && adjoint_undamp(a, e)) error_abort(e, a->shot->engine->comm);
-  adjoint_make(a, g, stepper_field(&a->back, !a->back.current), g, e);
-  return error_agree(e, a->shot->engine->comm);
-}
-
-/* The ghosts of nu of step 1, after adjoint_undamp. */
-static int adjoint_ghosts(adjoint *a, error *e) {
-  stepper *p = &a->back;
-  kernel_args args = p->args;
-  args.out = stepper_field(p, !p->current);
-  args.z_begin = 0, args.z_end = args.nz;
-  if (!p->dev->table->apply(p->dev, STREAM_BOUNDARY, &operation_ghosts, &args, e))
-    p->dev->table->sync(p->dev, STREAM_BOUNDARY, e);
-  TRY(error_agree(e, a->shot->engine->comm));
-  return halo_exchange(&a->halo, p->memory[!p->current], HALO_UNTIMED, true, e);
-}
-
-/* W (nu^0 - (nu^1 + m / 2 L nu^1)) / m, times sigma: of p. The step before nu^1 were it at rest there: half of L m lambda^1 is
- * what rest at the start makes of u^0. */
-static int adjoint_rest(adjoint *a, error *e) {
-  const shot *s = a->shot;
-  kernel_args args = a->back.args;
-  args.in = stepper_field(&a->back, !a->back.current);
-  args.out = stepper_field(&s->stepper, 0);
-  args.z_begin = 0, args.z_end = s->engine->slab.nz;
-  if (args.terms.memories && adjoint_ghosts(a, e)) error_abort(e, s->engine->comm);
-  args.terms = (kernel_terms){.density = args.terms.density};
-  float *p = s->memory[MEMORY_PRESSURE], *scratch = p ? p + slab_offset(&s->engine->slab, 0, 0, 0) : NULL;
-  if (!initial_at_rest(s->dev, EQUATIONS[s->config->equation].rest, &args, scratch, e))
-    adjoint_make(a, NULL, args.out, args.out, e);
-  const scale_args times = {.kind = SCALE_TIMES,
-                            .from = args.out,
-                            .by = s->engine->args.terms.sigma,
-                            .to = args.out,
-                            .pitch = args.pitch,
-                            .plane = args.plane,
-                            .nx = args.nx,
-                            .ny = args.ny,
-                            .nz = args.nz};
-  if (times.by && !e->id && !s->dev->table->apply(s->dev, STREAM_BOUNDARY, &operation_scale, &times, e))
-    s->dev->table->sync(s->dev, STREAM_BOUNDARY, e);
-  return error_agree(e, s->engine->comm);
-}
-
 /* --- the whole ---------------------------------------------------------------------------------------------------- */
 
 int adjoint_run(adjoint *a, error *e) {
@@ -659,156 +454,4 @@ int adjoint_run(adjoint *a, error *e) {
   receivers_flush(&adjoint_all(a)->at_sources, e);
   TRY(error_agree(e, a->shot->engine->comm));
   return adjoint_sum(a, e);
-}
-
-/* --- to the host ------------------------------------------------------------------------------------------------- */
-
-bool adjoint_asked(const config *c, enum gradient_field field) {
-  return field == GRADIENT_VELOCITY || (field == GRADIENT_INITIAL ? c->gradient_initial : c->gradient_image);
-}
-
-static float *adjoint_memory(const adjoint *a, enum gradient_field field) {
-  float *const memory[GRADIENT_FIELDS] = {[GRADIENT_VELOCITY] = a->gradient,
-                                          [GRADIENT_INITIAL] = a->shot->stepper.memory[0],
-                                          [GRADIENT_IMAGE] = a->image,
-                                          [GRADIENT_ILLUMINATION] = a->illumination};
-  return memory[field];
-}
-
-/* Points of a plane of a shot. */
-static size_t adjoint_plane(const adjoint *a) {
-  const slab *s = &a->shot->engine->files_slab;
-  return (size_t)s->ny * (size_t)s->nx;
-}
-
-/* Planes on their way. */
-typedef struct adjoint_bringing {
-  const adjoint *a;
-  enum gradient_field field;
-  atomic_int next;
-  pthread_mutex_t lock; /* of: */
-  error failed;
-} adjoint_bringing;
-
-enum { BROUGHT = 16 /* planes at a time */ };
-
-/* Planes have a row of each shot, the host all of a shot together. */
-static int adjoint_bring_planes(const adjoint *a, enum gradient_field field, zrange z, float *values,
-                                error *e) {
-  const size_t plane = adjoint_plane(a);
-  const int nz = a->back.slab->nz, rows = shot_rows(a->shot),
-            all = a->back.slab->ny / a->shot->engine->files_slab.ny;
-  transfer t = a->transfer;
-  t.field = adjoint_memory(a, field);
-  TRY(transfer_to_host(&t, z.begin, zrange_planes(z), values, e));
-  for (int i = z.begin; i < z.end; i++)
-    for (int row = 0; row < rows; row++)
-      memcpy(a->host[field] + ((size_t)row * (size_t)nz + (size_t)i) * plane,
-             values + ((size_t)(i - z.begin) * (size_t)all + (size_t)row) * plane, plane * sizeof *values);
-  return 0;
-}
-
-static void *adjoint_bring_main(void *context) {
-  adjoint_bringing *b = context;
-  const slab *s = b->a->back.slab;
-  error e = {0};
-  float *values;
-  ALLOC(&e, values, (size_t)BROUGHT * (size_t)s->ny * (size_t)s->nx, "the gradient");
-  for (int z; !e.id && (z = BROUGHT * atomic_fetch_add(&b->next, 1)) < s->nz;)
-    adjoint_bring_planes(b->a, b->field, (zrange){z, smaller(z + BROUGHT, s->nz)}, values, &e);
-  free(values);
-  pthread_mutex_lock(&b->lock);
-  if (!b->failed.id) b->failed = e;
-  pthread_mutex_unlock(&b->lock);
-  return NULL;
-}
-
-static int adjoint_bring_field(adjoint *a, enum gradient_field field, error *e) {
-  const size_t points = (size_t)a->most * adjoint_plane(a) * (size_t)a->back.slab->nz;
-  adjoint_bringing b = {.a = a, .field = field, .lock = PTHREAD_MUTEX_INITIALIZER};
-  if (!a->host[field]) ALLOC(e, a->host[field], points, "the gradient");
-  if (a->host[field]) thread_share(a->shot->engine->files->way->threads, adjoint_bring_main, &b);
-  if (!e->id) *e = b.failed;
-  return error_agree(e, a->shot->engine->comm);
-}
-
-int adjoint_bring(adjoint *a, error *e) {
-  const config *c = a->shot->config;
-  for (int i = 0; i < GRADIENT_FIELDS; i++) {
-    if (!adjoint_asked(c, i)) continue;
-    if (i == GRADIENT_INITIAL) TRY(adjoint_rest(a, e));
-    if (a->shot->row_count || i == GRADIENT_INITIAL || (i == GRADIENT_VELOCITY && model_needed(c)))
-      TRY(adjoint_bring_field(a, i, e));
-  }
-  return 0;
-}
-
-/* The first own plane of a row. */
-static float *adjoint_row(const adjoint *a, enum gradient_field field, int row) {
-  return a->host[field] + (size_t)row * (size_t)a->back.slab->nz * adjoint_plane(a);
-}
-
-int adjoint_chain(adjoint *a, int row, error *e) {
-  return model_needed(a->shot->config) ? chain_velocity(&a->chain, adjoint_row(a, GRADIENT_VELOCITY, row), e)
-                                       : 0;
-}
-
-int adjoint_planes(void *context, int z, int planes, float *values, error *e) {
-  const adjoint_field *f = context;
-  const adjoint *a = f->of;
-  const size_t plane = adjoint_plane(a);
-  transfer t = a->transfer;
-  t.field = adjoint_memory(a, f->field);
-  if (!a->host[f->field]) return transfer_to_host(&t, z, planes, values, e);
-  memcpy(values, adjoint_row(a, f->field, f->row) + (size_t)z * plane,
-         (size_t)planes * plane * sizeof *values);
-  return 0;
-}
-
-/* From what sources inject at each step to their signals. */
-typedef struct adjoint_injected {
-  const receivers *at; /* the sources */
-  double scale;
-  float *all; /* steps x sources */
-} adjoint_injected;
-
-/* A signal enters the step from n to n + 1: sample steps - n of nu. */
-static void adjoint_signal_get(void *context, int64_t i, int64_t n, int lane, double (*x)[FOURIER_SERIES]) {
-  const adjoint_injected *w = context;
-  for (int64_t k = 0; k < n; k++) x[k][lane] = w->scale * (double)w->at->traces[(n - k) * w->at->local + i];
-}
-
-static void adjoint_signal_put(void *context, int64_t i, int64_t n, int lane, double (*x)[FOURIER_SERIES]) {
-  const adjoint_injected *w = context;
-  for (int64_t k = 0; k < n; k++) w->all[k * w->at->count + w->at->index[i]] = (float)x[k][lane];
-}
-
-int adjoint_signals(adjoint *a, int row, bool injected, float **signals, error *e) {
-  const receivers *r = &a->rows[row].at_sources;
-  const shot *s = shot_row(a->shot, row);
-  const engine *g = a->shot->engine;
-  const int64_t steps = g->physics.steps;
-  const size_t count = (size_t)steps * (size_t)r->count;
-  float *all;
-  ALLOC(e, all, count, "the gradient");
-  *signals = all;
-  adjoint_injected way = {r, injected ? 1 : sources_strength(s->config), all};
-  const dispersion_series series = {.kind = DISPERSION_SOURCE,
-                                    .transposed = true,
-                                    .every = 1,
-                                    .count = r->local,
-                                    .n = steps,
-                                    .kept = s->sources.transforms,
-                                    .context = &way,
-                                    .get = adjoint_signal_get,
-                                    .put = adjoint_signal_put};
-  if (!e->id && !injected && s->sources.injected)
-    dispersion_transform(&series, s->receivers.time.threads, e);
-  else
-    for (int64_t k = 0; k < steps * r->local && !e->id; k++)
-      all[k / r->local * r->count + r->index[k % r->local]] =
-          (float)(way.scale * (double)r->traces[(steps - k / r->local) * r->local + k % r->local]);
-  TRY(error_agree(e, g->comm));
-  if (g->ranks > 1) MPI_TRY(e, MPI_Allreduce(MPI_IN_PLACE, all, (int)count, MPI_FLOAT, MPI_SUM, g->comm));
-  return 0;
 }

@@ -64,6 +64,12 @@ void adjoint_observe(adjoint *a);
 int adjoint_take(adjoint *a, int row, float *residual, error *e);
 /* From the last step to step 0, with what was taken. */
 int adjoint_run(adjoint *a, error *e);
+/* Own point (0, 0, 0) in a slot of the ring. Transfers take whole planes, with ghosts that slots may not have: so there is a plane
+ * before the first slot. */
+float *adjoint_slot(const adjoint *a, int64_t slot);
+/* At its end: dJ/dv = (2 / v) W (sum of u^n times the bracket of step n >= 0, - u^0 (nu^0 - nu^1) / m): the latter of the first step
+ * and the step before it, which begin at rest. Without the factor where the chain rule follows. */
+int adjoint_sum(adjoint *a, error *e);
 /* Makes ready for adjoint_planes, once after adjoint_run: brings to the host what belongs to several shots or is not what the
  * device has. With `initial` it overwrites the shot's fields. */
 int adjoint_bring(adjoint *a, error *e);

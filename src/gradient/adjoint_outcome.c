@@ -1,0 +1,255 @@
+/* What the steps back come to (adjoint.h): fields that remain on the device, and their planes on the host. */
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include "adjoint.h"
+#include "base/error_mpi.h"
+#include "base/numbers.h"
+#include "base/thread.h"
+#include "kernels/operation.h"
+#include "physics/initial.h"
+
+/* --- what comes of the steps back --------------------------------------------------------------------------------- */
+
+/* Puts into `to` W l or, with g, what dJ/dv comes to (operation_gradient); `after`: nu of the step after, or instead of it another
+ * field. Half of a point on a neumann face is an image's. */
+static int adjoint_make(const adjoint *a, const float *g, const float *after, float *to, error *e) {
+  const engine *n = a->shot->engine;
+  const config *c = n->config;
+  const slab *s = &n->slab;
+  const bool chain = model_needed(c);
+  gradient_args args = {.medium = n->args.medium[0],
+                        .scale = n->args.scale[0],
+                        .g = g,
+                        .u = adjoint_slot(a, 0),
+                        .nu = stepper_field(&a->back, a->back.current),
+                        .after = after,
+                        .to = to,
+                        .factor = g && !chain ? 2 * n->physics.dt : 0,
+                        .pitch = s->pitch,
+                        .plane = s->plane,
+                        .nx = s->nx,
+                        .ny = s->ny,
+                        .nz = s->nz};
+  for (int face = 0; face < FACE_COUNT; face++) args.halves[face] = c->boundary[face] == BOUNDARY_NEUMANN;
+  args.halves[FACE_Z_LO] = args.halves[FACE_Z_LO] && s->z0 == 0;
+  args.halves[FACE_Z_HI] = args.halves[FACE_Z_HI] && s->z0 + s->nz == s->nz_global;
+  TRY(a->back.dev->table->apply(a->back.dev, STREAM_BOUNDARY, &operation_gradient, &args, e));
+  return a->back.dev->table->sync(a->back.dev, STREAM_BOUNDARY, e);
+}
+
+/* Makes of nu of the last two steps m lambda. */
+static int adjoint_undamp(adjoint *a, error *e) {
+  const stepper *p = &a->back;
+  const kernel_args *k = &p->args;
+  const undamp_args undamp = {.medium = k->medium[0],
+                              .scale = k->scale[0],
+                              .terms = k->terms,
+                              .nu = stepper_field(p, p->current),
+                              .after = stepper_field(p, !p->current),
+                              .pitch = k->pitch,
+                              .plane = k->plane,
+                              .nx = k->nx,
+                              .ny = k->ny,
+                              .nz = k->nz};
+  TRY(p->dev->table->apply(p->dev, STREAM_BOUNDARY, &operation_undamp, &undamp, e));
+  return p->dev->table->sync(p->dev, STREAM_BOUNDARY, e);
+}
+
+int adjoint_sum(adjoint *a, error *e) {
+  float *g = a->gradient + slab_offset(a->back.slab, 0, 0, 0);
+  if (a->back.args.terms.memories && adjoint_undamp(a, e)) error_abort(e, a->shot->engine->comm);
+  adjoint_make(a, g, stepper_field(&a->back, !a->back.current), g, e);
+  return error_agree(e, a->shot->engine->comm);
+}
+
+/* The ghosts of nu of step 1, after adjoint_undamp. */
+static int adjoint_ghosts(adjoint *a, error *e) {
+  stepper *p = &a->back;
+  kernel_args args = p->args;
+  args.out = stepper_field(p, !p->current);
+  args.z_begin = 0, args.z_end = args.nz;
+  if (!p->dev->table->apply(p->dev, STREAM_BOUNDARY, &operation_ghosts, &args, e))
+    p->dev->table->sync(p->dev, STREAM_BOUNDARY, e);
+  TRY(error_agree(e, a->shot->engine->comm));
+  return halo_exchange(&a->halo, p->memory[!p->current], HALO_UNTIMED, true, e);
+}
+
+/* W (nu^0 - (nu^1 + m / 2 L nu^1)) / m, times sigma: of p. The step before nu^1 were it at rest there: half of L m lambda^1 is
+ * what rest at the start makes of u^0. */
+static int adjoint_rest(adjoint *a, error *e) {
+  const shot *s = a->shot;
+  kernel_args args = a->back.args;
+  args.in = stepper_field(&a->back, !a->back.current);
+  args.out = stepper_field(&s->stepper, 0);
+  args.z_begin = 0, args.z_end = s->engine->slab.nz;
+  if (args.terms.memories && adjoint_ghosts(a, e)) error_abort(e, s->engine->comm);
+  args.terms = (kernel_terms){.density = args.terms.density};
+  float *p = s->memory[MEMORY_PRESSURE], *scratch = p ? p + slab_offset(&s->engine->slab, 0, 0, 0) : NULL;
+  if (!initial_at_rest(s->dev, EQUATIONS[s->config->equation].rest, &args, scratch, e))
+    adjoint_make(a, NULL, args.out, args.out, e);
+  const scale_args times = {.kind = SCALE_TIMES,
+                            .from = args.out,
+                            .by = s->engine->args.terms.sigma,
+                            .to = args.out,
+                            .pitch = args.pitch,
+                            .plane = args.plane,
+                            .nx = args.nx,
+                            .ny = args.ny,
+                            .nz = args.nz};
+  if (times.by && !e->id && !s->dev->table->apply(s->dev, STREAM_BOUNDARY, &operation_scale, &times, e))
+    s->dev->table->sync(s->dev, STREAM_BOUNDARY, e);
+  return error_agree(e, s->engine->comm);
+}
+
+/* --- to the host ------------------------------------------------------------------------------------------------- */
+
+bool adjoint_asked(const config *c, enum gradient_field field) {
+  return field == GRADIENT_VELOCITY || (field == GRADIENT_INITIAL ? c->gradient_initial : c->gradient_image);
+}
+
+static float *adjoint_memory(const adjoint *a, enum gradient_field field) {
+  float *const memory[GRADIENT_FIELDS] = {[GRADIENT_VELOCITY] = a->gradient,
+                                          [GRADIENT_INITIAL] = a->shot->stepper.memory[0],
+                                          [GRADIENT_IMAGE] = a->image,
+                                          [GRADIENT_ILLUMINATION] = a->illumination};
+  return memory[field];
+}
+
+/* Points of a plane of a shot. */
+static size_t adjoint_plane(const adjoint *a) {
+  const slab *s = &a->shot->engine->files_slab;
+  return (size_t)s->ny * (size_t)s->nx;
+}
+
+/* Planes on their way. */
+typedef struct adjoint_bringing {
+  const adjoint *a;
+  enum gradient_field field;
+  atomic_int next;
+  pthread_mutex_t lock; /* of: */
+  error failed;
+} adjoint_bringing;
+
+enum { BROUGHT = 16 /* planes at a time */ };
+
+/* Planes have a row of each shot, the host all of a shot together. */
+static int adjoint_bring_planes(const adjoint *a, enum gradient_field field, zrange z, float *values,
+                                error *e) {
+  const size_t plane = adjoint_plane(a);
+  const int nz = a->back.slab->nz, rows = shot_rows(a->shot),
+            all = a->back.slab->ny / a->shot->engine->files_slab.ny;
+  transfer t = a->transfer;
+  t.field = adjoint_memory(a, field);
+  TRY(transfer_to_host(&t, z.begin, zrange_planes(z), values, e));
+  for (int i = z.begin; i < z.end; i++)
+    for (int row = 0; row < rows; row++)
+      memcpy(a->host[field] + ((size_t)row * (size_t)nz + (size_t)i) * plane,
+             values + ((size_t)(i - z.begin) * (size_t)all + (size_t)row) * plane, plane * sizeof *values);
+  return 0;
+}
+
+static void *adjoint_bring_main(void *context) {
+  adjoint_bringing *b = context;
+  const slab *s = b->a->back.slab;
+  error e = {0};
+  float *values;
+  ALLOC(&e, values, (size_t)BROUGHT * (size_t)s->ny * (size_t)s->nx, "the gradient");
+  for (int z; !e.id && (z = BROUGHT * atomic_fetch_add(&b->next, 1)) < s->nz;)
+    adjoint_bring_planes(b->a, b->field, (zrange){z, smaller(z + BROUGHT, s->nz)}, values, &e);
+  free(values);
+  pthread_mutex_lock(&b->lock);
+  if (!b->failed.id) b->failed = e;
+  pthread_mutex_unlock(&b->lock);
+  return NULL;
+}
+
+static int adjoint_bring_field(adjoint *a, enum gradient_field field, error *e) {
+  const size_t points = (size_t)a->most * adjoint_plane(a) * (size_t)a->back.slab->nz;
+  adjoint_bringing b = {.a = a, .field = field, .lock = PTHREAD_MUTEX_INITIALIZER};
+  if (!a->host[field]) ALLOC(e, a->host[field], points, "the gradient");
+  if (a->host[field]) thread_share(a->shot->engine->files->way->threads, adjoint_bring_main, &b);
+  if (!e->id) *e = b.failed;
+  return error_agree(e, a->shot->engine->comm);
+}
+
+int adjoint_bring(adjoint *a, error *e) {
+  const config *c = a->shot->config;
+  for (int i = 0; i < GRADIENT_FIELDS; i++) {
+    if (!adjoint_asked(c, i)) continue;
+    if (i == GRADIENT_INITIAL) TRY(adjoint_rest(a, e));
+    if (a->shot->row_count || i == GRADIENT_INITIAL || (i == GRADIENT_VELOCITY && model_needed(c)))
+      TRY(adjoint_bring_field(a, i, e));
+  }
+  return 0;
+}
+
+/* The first own plane of a row. */
+static float *adjoint_row(const adjoint *a, enum gradient_field field, int row) {
+  return a->host[field] + (size_t)row * (size_t)a->back.slab->nz * adjoint_plane(a);
+}
+
+int adjoint_chain(adjoint *a, int row, error *e) {
+  return model_needed(a->shot->config) ? chain_velocity(&a->chain, adjoint_row(a, GRADIENT_VELOCITY, row), e)
+                                       : 0;
+}
+
+int adjoint_planes(void *context, int z, int planes, float *values, error *e) {
+  const adjoint_field *f = context;
+  const adjoint *a = f->of;
+  const size_t plane = adjoint_plane(a);
+  transfer t = a->transfer;
+  t.field = adjoint_memory(a, f->field);
+  if (!a->host[f->field]) return transfer_to_host(&t, z, planes, values, e);
+  memcpy(values, adjoint_row(a, f->field, f->row) + (size_t)z * plane,
+         (size_t)planes * plane * sizeof *values);
+  return 0;
+}
+
+/* From what sources inject at each step to their signals. */
+typedef struct adjoint_injected {
+  const receivers *at; /* the sources */
+  double scale;
+  float *all; /* steps x sources */
+} adjoint_injected;
+
+/* A signal enters the step from n to n + 1: sample steps - n of nu. */
+static void adjoint_signal_get(void *context, int64_t i, int64_t n, int lane, double (*x)[FOURIER_SERIES]) {
+  const adjoint_injected *w = context;
+  for (int64_t k = 0; k < n; k++) x[k][lane] = w->scale * (double)w->at->traces[(n - k) * w->at->local + i];
+}
+
+static void adjoint_signal_put(void *context, int64_t i, int64_t n, int lane, double (*x)[FOURIER_SERIES]) {
+  const adjoint_injected *w = context;
+  for (int64_t k = 0; k < n; k++) w->all[k * w->at->count + w->at->index[i]] = (float)x[k][lane];
+}
+
+int adjoint_signals(adjoint *a, int row, bool injected, float **signals, error *e) {
+  const receivers *r = &a->rows[row].at_sources;
+  const shot *s = shot_row(a->shot, row);
+  const engine *g = a->shot->engine;
+  const int64_t steps = g->physics.steps;
+  const size_t count = (size_t)steps * (size_t)r->count;
+  float *all;
+  ALLOC(e, all, count, "the gradient");
+  *signals = all;
+  adjoint_injected way = {r, injected ? 1 : sources_strength(s->config), all};
+  const dispersion_series series = {.kind = DISPERSION_SOURCE,
+                                    .transposed = true,
+                                    .every = 1,
+                                    .count = r->local,
+                                    .n = steps,
+                                    .kept = s->sources.transforms,
+                                    .context = &way,
+                                    .get = adjoint_signal_get,
+                                    .put = adjoint_signal_put};
+  if (!e->id && !injected && s->sources.injected)
+    dispersion_transform(&series, s->receivers.time.threads, e);
+  else
+    for (int64_t k = 0; k < steps * r->local && !e->id; k++)
+      all[k / r->local * r->count + r->index[k % r->local]] =
+          (float)(way.scale * (double)r->traces[(steps - k / r->local) * r->local + k % r->local]);
+  TRY(error_agree(e, g->comm));
+  if (g->ranks > 1) MPI_TRY(e, MPI_Allreduce(MPI_IN_PLACE, all, (int)count, MPI_FLOAT, MPI_SUM, g->comm));
+  return 0;
+}
