@@ -190,6 +190,8 @@ void config_free(config *c);
 
 /* Where a dataset's name, FILE:/path, is cut in two: at its last ":/". NULL where it has none. */
 const char *config_dataset_cut(const char *name);
+/* Is it a pipe in a folder, whose other end nobody may ever open? Those that a shell makes, as for <(...), are in none. */
+bool config_is_named_pipe(const char *path);
 /* Are both there, and one file? */
 bool config_same_file(const char *a, const char *b);
 /* Calls `take` for every dataset, FILE:/path, that a run of it reads. */

@@ -162,7 +162,6 @@ static int file_take_line(file_reader *r) {
   return r->cut ? FAIL(r->e, CONFIG_LINE_LONG, r->place, LINE_LONGEST) : file_take_section(r);
 }
 
-/* Pipes that a shell makes, as for <(...), are in no folder. */
 bool config_is_named_pipe(const char *path) {
   struct stat s;
   struct statfs f;

@@ -134,9 +134,6 @@ void config_place_of(char place[PLACE_TEXT], const config *c, int line);
 enum { SECTION_TEXT = 32 };
 void config_section(char section[SECTION_TEXT], const config_key *key, int number);
 
-/* True for a pipe in a folder, which nobody may ever write to. */
-bool config_is_named_pipe(const char *path);
-
 /* Fill `all` from its file, and from overrides, which replace what is there. Values are not checked. */
 int config_read_file(config_entries *all, error *e);
 int config_read_overrides(config_entries *all, int count, const char *const overrides[], error *e);

@@ -179,41 +179,35 @@ static int read_match_array(const checkpoint *c, const checkpoint_array *a, cons
   return !a->count || fits ? 0 : FAIL(e, CHECKPOINT_SHARES, a->name);
 }
 
-/* Rows of an array that is there. */
-static row_part read_part_of(const checkpoint *c, const checkpoint_array *s, int64_t first, int64_t count) {
-  row_part p = {.array = s->name, .at = s->at, .row_bytes = checkpoint_bytes(s, 1), .first = first};
-  p.count = checkpoint_rows(s) ? count : 0;
-  p.sums = c->sums + first;
-  for (const checkpoint_array *before = c->arrays; before < s; before++) p.sums += checkpoint_rows(before);
-  return p;
-}
-
 /* Collective, and agreed. */
-static int read_parts(const checkpoint *c, row_part *parts, int count, error *e) {
+int checkpoint_read(const checkpoint *c, const checkpoint_array *arrays, int count, error *e) {
   const row_file f = {.name = c->name, .fd = c->fd, .checkpoint = true};
+  row_part parts[CHECKPOINT_ARRAYS];
+  for (int i = 0; i < count; i++) {
+    const checkpoint_array *a = &arrays[i], *s = checkpoint_find_array(c, a->name);
+    if (read_match_array(c, a, s, e)) break;
+    parts[i] = (row_part){.array = s->name,
+                          .at = s->at,
+                          .row_bytes = checkpoint_bytes(s, 1),
+                          .first = a->first,
+                          .count = checkpoint_rows(s) ? a->count : 0,
+                          .move = a->sink,
+                          .context = a->context,
+                          .sums = c->sums + a->first};
+    for (const checkpoint_array *k = c->arrays; k < s; k++) parts[i].sums += checkpoint_rows(k);
+  }
   TRY(error_agree(e, c->way->comm));
   rows_move(c->way, &f, c->direct, parts, count, e);
   return error_agree(e, c->way->comm);
 }
 
-int checkpoint_read(const checkpoint *c, const checkpoint_array *arrays, int count, error *e) {
-  row_part parts[CHECKPOINT_ARRAYS];
-  for (int i = 0; i < count; i++) {
-    const checkpoint_array *a = &arrays[i];
-    const checkpoint_array *s = checkpoint_find_array(c, a->name);
-    if (read_match_array(c, a, s, e)) break;
-    parts[i] = read_part_of(c, s, a->first, a->count);
-    parts[i].move = a->sink;
-    parts[i].context = a->context;
-  }
-  return read_parts(c, parts, count, e);
-}
-
 int checkpoint_verify(const checkpoint *c, error *e) {
-  row_part parts[CHECKPOINT_ARRAYS];
+  checkpoint_array all[CHECKPOINT_ARRAYS];
+  memcpy(all, c->arrays, sizeof all);
   for (int i = 0; i < c->count; i++) {
-    const int64_t rows = c->arrays[i].shape[0], first = rows * c->way->rank / c->way->ranks;
-    parts[i] = read_part_of(c, &c->arrays[i], first, rows * (c->way->rank + 1) / c->way->ranks - first);
+    const int64_t rows = all[i].shape[0];
+    all[i].first = rows * c->way->rank / c->way->ranks;
+    all[i].count = rows * (c->way->rank + 1) / c->way->ranks - all[i].first;
   }
-  return read_parts(c, parts, c->count, e);
+  return checkpoint_read(c, all, c->count, e);
 }

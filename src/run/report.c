@@ -3,11 +3,9 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <limits.h>
-#include <linux/magic.h>
 #include <stddef.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/vfs.h>
 #include <unistd.h>
 #include "base/error_mpi.h"
 #include "io/atomic_file.h"
@@ -273,11 +271,8 @@ static int report_write_text(const char *file, const char *path, const char *tex
 int report_check(const char *path, error *e) {
   const char *key = "[report] file";
   struct stat s;
-  struct statfs f;
   if (stat(path, &s) || S_ISREG(s.st_mode)) return path_check_writable((named_path){key, path}, e);
-  /* A named pipe may have no reader, and would block. Pipes that a shell makes are in no folder. */
-  if (S_ISFIFO(s.st_mode) && statfs(path, &f) == 0 && f.f_type != PIPEFS_MAGIC)
-    return FAIL(e, PATH_UNUSABLE, key, path, "it is a named pipe");
+  if (config_is_named_pipe(path)) return FAIL(e, PATH_UNUSABLE, key, path, "it is a named pipe");
   if (S_ISDIR(s.st_mode)) return FAIL(e, PATH_UNUSABLE, key, path, strerror(EISDIR));
   return access(path, W_OK) ? FAIL(e, PATH_UNUSABLE, key, path, strerror(errno)) : 0;
 }
