@@ -1,6 +1,6 @@
 /* A survey: groups of ranks, each with one engine, do shot after shot (shot_queue.h). Where one rank does a shot, several
- * can be under way: some step, in turn, while a thread writes what another has saved. Those of a 2D survey step together,
- * as a stack (shot_stack). */
+ * can be under way: some step, in turn, while threads begin the next one and write what another has saved. Those of a 2D
+ * survey step together, as a stack (shot_stack). */
 #include <math.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -17,7 +17,7 @@
 #include "shot/storage.h"
 #include "shot_queue.h"
 
-enum slot_state { SURVEY_FREE, SURVEY_STEPPING, SURVEY_WRITING };
+enum slot_state { SURVEY_FREE, SURVEY_BEGINNING, SURVEY_STEPPING, SURVEY_WRITING };
 
 /* A shot under way. */
 typedef struct survey_shot {
@@ -45,8 +45,10 @@ typedef struct survey_slot {
   error stacked;      /* what ended it */
   atomic_int next;    /* of its shots to be begun, or ended */
   run_log silent;
-  pthread_t thread; /* that writes */
-  _Atomic bool written;
+  /* Beginning and writing: what is done, by a thread where there are other slots. */
+  void (*work)(struct survey_slot *slot);
+  pthread_t thread;
+  _Atomic bool worked; /* it is done */
 } survey_slot;
 
 typedef struct survey_group {
@@ -179,14 +181,10 @@ static int survey_plan_shot(survey_slot *slot, survey_shot *t, error *e) {
 }
 
 /* What is left once a shot or a stack is planned and its files are in order. */
-static int survey_begin_steps(survey_slot *t, error *e) {
-  survey_group *v = t->v;
+static int survey_begin_planned(survey_slot *t, error *e) {
   TRY(shot_open(&t->shot, e));
   TRY(gradient_open(&t->back, e));
-  TRY(shot_begin(&t->shot, e));
-  TRY(watchdog_open(&t->shot.stepper.watch, v->engine.comm, v->job->config->watchdog_seconds,
-                    t->shot.stepper.step, e));
-  return shot_steps_begin(&t->shot, true, e);
+  return shot_begin(&t->shot, e);
 }
 
 /* Where what ends the steps belongs. */
@@ -199,7 +197,7 @@ static int survey_begin_shot(survey_slot *t, error *e) {
   TRY(survey_plan_shot(t, &t->shots[0], e));
   TRY(gradient_plan(&t->back, &t->shot, e));
   TRY(gradient_check(&t->back, 0, &t->shot, e));
-  return survey_begin_steps(t, e);
+  return survey_begin_planned(t, e);
 }
 
 static int survey_begin_row(survey_slot *t, survey_shot *one, error *e) {
@@ -244,7 +242,7 @@ static int survey_begin_stack(survey_slot *t, error *e) {
   if (rows == 0) *e = t->shots[0].report.failed;
   TRY(e->id);
   TRY(shot_stack(&t->shot, t->rows, rows, e));
-  return survey_begin_steps(t, e);
+  return survey_begin_planned(t, e);
 }
 
 /* Takes the next shot, if there is one. */
@@ -334,57 +332,102 @@ static void survey_write_shots(survey_slot *t) {
   shot_end(&t->shot, stepping);
 }
 
-static void *survey_write_main(void *argument) {
+static void *survey_work(void *argument) {
   survey_slot *t = argument;
   const device *dev = t->shot.dev;
   const device_peer *peer = dev->table->peer;
   if (peer && peer->adopt) peer->adopt(t->shot.dev, survey_failure(t));
-  survey_write_shots(t);
-  t->written = true;
+  t->work(t);
+  t->worked = true;
   return NULL;
 }
 
-/* Writes in a thread where there is another shot to go on with. */
-static int survey_write(survey_slot *t, error *e) {
-  survey_group *v = t->v;
-  t->state = SURVEY_WRITING;
-  if (--v->stepping == 0) v->done.stepping += clock_seconds() - v->since;
-  watchdog_close(&t->shot.stepper.watch);
-  t->written = false;
-  if (v->slot_count > 1 && !survey_failure(t)->id) {
-    const int rc = thread_start(&t->thread, survey_write_main, t);
-    return rc ? FAIL(e, DEVICE_FAILED, "host", "starting a thread that writes", strerror(rc)) : 0;
+/* Has `work` done by a thread, where there are other slots to go on with. */
+static int survey_start(survey_slot *t, enum slot_state state, void (*work)(survey_slot *), error *e) {
+  t->state = state, t->work = work, t->worked = false;
+  if (t->v->slot_count == 1) {
+    survey_work(t);
+    return 0;
   }
-  survey_write_shots(t);
-  return survey_report(t, e);
+  const int rc = thread_start(&t->thread, survey_work, t);
+  return rc ? FAIL(e, DEVICE_FAILED, "host", "starting a thread of a shot", strerror(rc)) : 0;
+}
+
+static void survey_join(survey_slot *t) {
+  if (t->v->slot_count > 1) pthread_join(t->thread, NULL);
+}
+
+static void survey_begin_shots(survey_slot *t) {
+  if (t->v->stack > 1)
+    survey_begin_stack(t, survey_failure(t));
+  else
+    survey_begin_shot(t, survey_failure(t));
 }
 
 /* Takes as many shots as step together, and begins them. */
 static int survey_begin_slot(survey_slot *t, error *e) {
-  survey_group *v = t->v;
+  const survey_group *v = t->v;
   while (!v->over && t->count < v->stack) TRY(survey_take(t, e));
-  if (t->count == 0) return 0;
-  t->state = SURVEY_STEPPING;
   t->stacked = (error){0};
+  return t->count ? survey_start(t, SURVEY_BEGINNING, survey_begin_shots, e) : 0;
+}
+
+static int survey_write(survey_slot *t, error *e) {
+  watchdog_close(&t->shot.stepper.watch);
+  return survey_start(t, SURVEY_WRITING, survey_write_shots, e);
+}
+
+static int survey_step(survey_slot *t, error *e) {
+  survey_group *v = t->v;
   error *failed = survey_failure(t);
-  if (v->stack > 1)
-    survey_begin_stack(t, failed);
-  else
-    survey_begin_shot(t, failed);
+  survey_join(t);
+  if (!failed->id)
+    watchdog_open(&t->shot.stepper.watch, v->engine.comm, v->job->config->watchdog_seconds,
+                  t->shot.stepper.step, failed);
+  if (!failed->id) shot_steps_begin(&t->shot, true, failed);
+  if (failed->id) return survey_write(t, e);
+  t->state = SURVEY_STEPPING;
   if (v->stepping++ == 0) v->since = clock_seconds();
-  return failed->id ? survey_write(t, e) : 0;
+  return 0;
+}
+
+static int survey_pass(survey_slot *t, error *e) {
+  survey_group *v = t->v;
+  bool over = false;
+  shot_pass(&t->shot, &over, survey_failure(t));
+  if (!over && !survey_failure(t)->id) return 0;
+  if (--v->stepping == 0) v->done.stepping += clock_seconds() - v->since;
+  return survey_write(t, e);
+}
+
+/* Is it time to begin a shot? Where all that can step do, the next one begins while one of them does the last eighth of its
+ * steps: no earlier, since another group may be free sooner. */
+static bool survey_wants(const survey_group *v) {
+  const int EIGHTH = 8;
+  int begun = 0;
+  bool ending = false;
+  for (int i = 0; i < v->slot_count; i++) {
+    const survey_slot *t = &v->slots[i];
+    const int64_t last = t->shot.under_way.last;
+    begun += t->state == SURVEY_BEGINNING;
+    ending = ending || (t->state == SURVEY_STEPPING &&
+                        EIGHTH * (last - t->shot.stepper.step) <= last - t->shot.under_way.first);
+  }
+  return !v->over && (begun + v->stepping < v->at_once || (begun == 0 && ending));
 }
 
 static int survey_look(survey_slot *t, error *e) {
-  survey_group *v = t->v;
-  bool over = false;
-  if (t->state == SURVEY_FREE && !v->over && v->stepping < v->at_once) {
-    return survey_begin_slot(t, e);
-  } else if (t->state == SURVEY_STEPPING) {
-    shot_pass(&t->shot, &over, survey_failure(t));
-    if (over || survey_failure(t)->id) return survey_write(t, e);
-  } else if (t->state == SURVEY_WRITING && t->written) {
-    pthread_join(t->thread, NULL);
+  const survey_group *v = t->v;
+  switch (t->state) {
+  case SURVEY_FREE:
+    return survey_wants(v) ? survey_begin_slot(t, e) : 0;
+  case SURVEY_BEGINNING:
+    return t->worked && (v->stepping < v->at_once || survey_failure(t)->id) ? survey_step(t, e) : 0;
+  case SURVEY_STEPPING:
+    return survey_pass(t, e);
+  case SURVEY_WRITING:
+    if (!t->worked) return 0;
+    survey_join(t);
     return survey_report(t, e);
   }
   return 0;
