@@ -235,7 +235,8 @@ static int engine_load_model(engine *g, int i, error *e) {
 }
 
 int engine_load(engine *g, error *e) {
-  for (int i = 0; i < MEDIUM_FIELDS && !g->loaded; i++) {
+  if (g->loaded) return 0;
+  for (int i = 0; i < MEDIUM_FIELDS; i++) {
     double number;
     const char *dataset = i < EQUATION_MEDIA ? physics_medium(g->config, i, &number) : NULL;
     engine_medium medium = {g, i};
