@@ -70,21 +70,6 @@ def go_further(program, config, newest, about):
     empty(program)
 
 
-@case
-def slow_limit(program):
-    """ulimit -f, much as a quota: a checkpoint of 52 MiB where no file may grow beyond 48, and mpirun's own may."""
-    (program.folder / "out/small").mkdir()
-    config = program.config({**SMALL, "grid.nx": 190, "grid.ny": 190, "grid.nz": 190, "time.steps": 4,
-                             "checkpoint.every_steps": 2})
-    program.succeed("-q", config, "time.steps=2")
-    for ranks in (0, 2):
-        result = program.run("-q", "--restart", "auto", config, np=ranks, shell_before="ulimit -f 49152")
-        check_refusal(program, result, r"out/small/c\.00000004\.h5: cannot write: File too large", f"{ranks} ranks", [2])
-    program.succeed("-q", "--restart", "auto", config, "output.path=out/v")
-    program.succeed("-q", config, "output.path=out/ref", "checkpoint.every_steps=0", np=2)
-    check(same_bits(program.field(4, "out/v"), program.field(4, "out/ref")), "after the limit: other bits")
-
-
 # A disk that claims to have room for everything: only writing tells.
 LARGE_DISK = """#define _GNU_SOURCE
 #include <dlfcn.h>

@@ -225,13 +225,6 @@ TEST_OF(test_series, fixture *x) {
   assert_string_equal(e.text, text);
 }
 
-TEST(test_version) {
-  char text[64];
-  field_io_version(text);
-  assert_true(text[0] == '1' || text[0] == '2');
-  assert_true(strstr(text, "(parallel)") || strstr(text, "(serial)"));
-}
-
 static named_path output_path(const char *path) {
   return (named_path){"[output] path", path};
 }

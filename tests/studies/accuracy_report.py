@@ -222,13 +222,6 @@ def stability(program):
     return table(["start", "boundaries", *(f"step {1000 * i:,}" for i in at)], rows)
 
 
-@section
-def devito(program):
-    found = [study_waves.devito(program, order) for order in POINTS]
-    rows = [[name, *(f"{value:.1e}" for value in values)] for name, values in zip(("traces of 5 receivers", "final field"), zip(*found))]
-    return table(["space_order", *POINTS], say("devito", rows))
-
-
 def replace(name, text):
     path = DOCS / "ACCURACY.md"
     before = path.read_text()

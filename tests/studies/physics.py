@@ -381,15 +381,6 @@ def run_for_bits(program, shape, changes, way):
         return [program.field(60), file["u"][...]]
 
 
-@case
-def devito(program):
-    """The acoustic solution of Devito with the same model, source, dt and space order."""
-    for order in (4, 8):
-        traces, field = study_waves.devito(program, order)
-        below(f"order {order}: misfit of the traces", traces, 1e-4)
-        below(f"order {order}: misfit of the final field", field, 1e-4)
-
-
 ORACLE = ((8, {"faces": (("dirichlet", "absorbing"), ("absorbing",) * 2, ("absorbing", "neumann")), "width": 7, "at_rest": True}),
           (6, {"faces": (("neumann", "absorbing"), ("periodic",) * 2, ("fixed", "absorbing")), "value": 0.3}),
           (4, {"faces": (("absorbing", "dirichlet"), ("absorbing", "fixed"), ("neumann", "absorbing"))}),

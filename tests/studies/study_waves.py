@@ -1,12 +1,7 @@
-"""Measures the wave equation: point sources, free surface, energy, reciprocity, absorbing layers, and against Devito."""
-import os
-import subprocess
-import sys
-from pathlib import Path
-
+"""Measures the wave equation: point sources, free surface, energy, reciprocity and absorbing layers."""
 from analytic import (leapfrog_energy, lower_source, misfit, np, point_source, spread_source, star_source, trapezoid,
                       wavenumber_squared, weight_sum)
-from harness import check, h5py, skip, write_field
+from harness import check, h5py, write_field
 
 VELOCITY, SPACING = 2000.0, 10.0  # m/s, m; of the homogeneous media
 
@@ -322,28 +317,3 @@ def around(program, spacing=SPACING, shape=(24, 20, 28)):
         at = np.round((receivers + spacing * shift) * 64) / 64 + periods * size
         found.append((shoot(program, keys, at, 2)[1], np.roll(program.field(90), -shift[::-1], (0, 1, 2))))
     return [np.abs(a - b).max() / np.abs(a).max() for a, b in zip(*found)]
-
-
-# --- against another program --------------------------------------------------------------------------------------
-
-def devito(program, order=8, shape=(71, 61, 81), steps=120):
-    """Misfit of traces and final field to Devito's in a rough model, off-grid source and receivers, before any wave has
-    come back from a boundary: (traces, field)."""
-    python = os.environ.get("STENCIL_DEVITO_PYTHON", sys.executable)
-    if subprocess.run([python, "-c", "import importlib.util as u; exit(u.find_spec('devito') is None)"], capture_output=True).returncode:
-        skip("devito is not installed: pip install devito, or name a Python that has it in STENCIL_DEVITO_PYTHON")
-    spacing, velocity = np.array([10.0, 11.0, 12.0]), rough_model(shape)
-    dt = float(np.float32(stable_dt(spacing, float(velocity.max()), 0.7, order)))
-    middle = (np.array(shape) - 1) * spacing / 2
-    source = middle + [3.7, -4.1, 1.9]
-    receivers = middle + np.array([[0, 0, 0], [50, 0, 10], [-60.3, 41.2, 77.7], [33.3, -70.1, -60.9], [0, 121, -120]])
-    write_field(program.folder / "model.h5", velocity, "vp")
-    keys = wave_keys(shape, spacing, medium__velocity="model.h5:/vp", equation__space_order=order, boundary__all="fixed",
-                     time__steps=steps, time__dt=repr(dt), **interpolate("linear"))
-    _, traces = shoot(program, {**keys, **source_keys(1, source[::-1], 25)}, receivers[:, ::-1])
-    field, given, taken = program.field(steps), program.folder / "in.npz", program.folder / "out.npz"
-    np.savez(given, model=velocity, spacing=spacing, dt=dt, steps=steps, order=order, f0=25.0, source=source,
-             receivers=receivers)
-    subprocess.run([python, Path(__file__).with_name("devito_shot.py"), given, taken], check=True)
-    theirs = np.load(taken)
-    return misfit(traces, theirs["traces"]), misfit(field, theirs["field"])

@@ -186,13 +186,4 @@ TEST(test_round_trip) {
   assert_true(shown[3][EQUATION_WAVE] && !shown[3][EQUATION_HEAT]);
 }
 
-TEST(test_print_has_sections) {
-  config c = expect_taken(BASE, "initial.u=gaussian");
-  char *whole = config_print(&c);
-  assert_int_equal(strncmp(whole, "[grid]\n", 7), 0);
-  assert_non_null(strstr(
-      whole, "\n[initial]\nu = gaussian\ncenter = 3.5 4 4.5\nwidth = 1\namplitude = 1\n\n[boundary]\n"));
-  free(whole);
-}
-
 TEST_MAIN("config_random", enter_folder, leave_folder)

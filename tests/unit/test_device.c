@@ -232,28 +232,6 @@ TEST_OF(a_histogram_is_in_stream_order, fixture *f) {
   assert_memory_equal(f->back, expected, sizeof expected);
 }
 
-TEST(unknown_backend) {
-  const device_options options = {.local_ranks = 1, .threads = 1};
-  device *dev;
-  error e = {0};
-  assert_int_equal(device_open("opencl", &options, &dev, &e), ERROR_DEVICE_UNKNOWN_BACKEND);
-  assert_int_equal(error_exit_code(e.id), EXIT_CODE_CONFIG);
-}
-
-TEST(no_cuda_says_why) {
-  char why[256] = "";
-  if (device_cuda_count(why) > 0) skip();
-  const device_options options = {.local_ranks = 1, .threads = 1};
-  device *dev;
-  error e = {0};
-  assert_int_not_equal(device_open("cuda", &options, &dev, &e), 0);
-  assert_int_equal(error_exit_code(e.id), EXIT_CODE_CONFIG);
-  assert_true(strlen(why) > 0);
-  assert_ok(device_open("auto", &options, &dev, &(error){0}), &e);
-  assert_int_equal(dev->table->backend, BACKEND_HOST);
-  dev->table->close(dev);
-}
-
 /* Must be the last: a CUDA context does not recover. */
 TEST_OF(a_failure_is_sticky, fixture *f) {
   error e = {0};

@@ -1,13 +1,7 @@
 /* Transforms in time, on an oscillator u" = -omega^2 u + s whose exact motion is known. */
 #include "physics/dispersion.h"
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-#include <cmocka.h>
+#include "test.h"
 #include "base/numbers.h"
 
 enum { N = 1000, SERIES = FOURIER_SERIES };
@@ -36,8 +30,7 @@ static void fill(series *x, int64_t n, uint64_t seed) {
     x[i / SERIES][i % SERIES] = (double)(mix64(seed + (uint64_t)i) >> 11) * 0x1p-52 - 1;
 }
 
-static void transposes_are_transposes(void **state) {
-  (void)state;
+TEST(transposes_are_transposes) {
   static series x[N], y[N], kx[N], ky[N];
   for (int kind = 0; kind < 3; kind++)
     for (int64_t n = 1; n <= N; n = 3 * n + 2) {
@@ -58,8 +51,7 @@ static void transposes_are_transposes(void **state) {
     }
 }
 
-static void series_do_not_mix(void **state) {
-  (void)state;
+TEST(series_do_not_mix) {
   static series x[N], y[N];
   fill(x, N, 1), fill(y, N, 77);
   for (int i = 0; i < N; i++) y[i][3] = x[i][3];
@@ -112,8 +104,7 @@ static double oscillator_error(int64_t every, bool removed) {
   return worst / most;
 }
 
-static void sources_give_exact_traces(void **state) {
-  (void)state;
+TEST(sources_give_exact_traces) {
   for (int every = 1; every <= 2; every++) {
     assert_true(oscillator_error(every, false) > 0.5);
     assert_true(oscillator_error(every, true) < 2e-5);
@@ -121,8 +112,7 @@ static void sources_give_exact_traces(void **state) {
 }
 
 /* Oscillators that are let go, as many as make a pulse that comes and goes: exact is the sum of cos(omega t). */
-static void rest_gives_exact_traces(void **state) {
-  (void)state;
+TEST(rest_gives_exact_traces) {
   enum { MANY = 400 };
   static series u[N];
   static double sum[N];
@@ -141,12 +131,4 @@ static void rest_gives_exact_traces(void **state) {
   assert_true(worst < 1e-6 * 30);
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(transposes_are_transposes),
-      cmocka_unit_test(series_do_not_mix),
-      cmocka_unit_test(sources_give_exact_traces),
-      cmocka_unit_test(rest_gives_exact_traces),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN("dispersion", NULL, NULL)

@@ -90,18 +90,4 @@ TEST(a_terminal_is_redrawn) {
   page_close(&p);
 }
 
-TEST(silence) {
-  page p;
-  page_open(&p, false);
-  p.log.progress = false;
-  assert_false(log_progress_due(&p.log, &(loop_progress){0, 5, 5, 1}));
-  p.log.progress = true;
-  assert_false(log_progress_due(&p.log, &(loop_progress){0, 0, 0, 1}));
-  page_close(&p);
-  run_log quiet = {.progress = true, .verbose = true};
-  assert_false(log_progress_due(&quiet, &(loop_progress){0, 5, 5, 1}));
-  log_line(&quiet, "unheard");
-  log_detail(&quiet, "unheard");
-}
-
 TEST_MAIN("log", NULL, NULL)

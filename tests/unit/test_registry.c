@@ -23,19 +23,6 @@ TEST(kernels_are_found_by_name) {
   }
 }
 
-TEST(unknown_kernels_are_explained) {
-  const kernel *k = NULL;
-  error e = {0};
-  assert_int_equal(kernel_find("smid", EQUATION_JACOBI, BACKEND_HOST, &k, &e), ERROR_KERNEL_UNKNOWN);
-  assert_non_null(strstr(e.text, "'smid' on the host device (did you mean 'simd'?)"));
-  e = (error){0};
-  assert_int_equal(kernel_find("naive", EQUATION_JACOBI, BACKEND_HOST, &k, &e), ERROR_KERNEL_UNKNOWN);
-  assert_null(strstr(e.text, "did you mean"));
-  e = (error){0};
-  assert_int_equal(kernel_find("", EQUATION_JACOBI, BACKEND_CUDA, &k, &e), ERROR_KERNEL_UNKNOWN);
-  assert_null(k);
-}
-
 TEST(nearest_names) {
   static const char *const names[] = {"nx", "ny", "transport", NULL, "overlap", ""};
   const int count = sizeof names / sizeof names[0];
