@@ -17,7 +17,7 @@
 
 enum { CHECKPOINT_ARRAYS = NEW_FILE_ARRAYS };
 
-enum checkpoint_type { CHECKPOINT_FLOAT, CHECKPOINT_DOUBLE, CHECKPOINT_INT64 };
+enum checkpoint_type { CHECKPOINT_FLOAT, CHECKPOINT_INT64, CHECKPOINT_TYPES };
 
 /* An array and this rank's part of it; to write it the source is needed, to read it the sink. Name, type and shape are
  * the same on all ranks. A row is what one index of the first axis means: a plane, all samples of a receiver. */

@@ -23,6 +23,9 @@ typedef struct checkpoint_seal {
   checkpoint_array arrays[CHECKPOINT_ARRAYS];
 } checkpoint_seal;
 
+/* As the seal spells them. */
+extern const char *const CHECKPOINT_TYPE_NAMES[CHECKPOINT_TYPES];
+
 /* Bytes of that many rows of an array; UINT64_MAX for more than that. */
 uint64_t checkpoint_bytes(const checkpoint_array *s, int64_t rows);
 /* Rows that have values, and so sums. */

@@ -164,7 +164,6 @@ const checkpoint_array *checkpoint_find_array(const checkpoint *c, const char *n
 
 static int read_match_array(const checkpoint *c, const checkpoint_array *a, const checkpoint_array *s,
                             error *e) {
-  static const char *const types[] = {"float32", "float64", "int64"};
   char expected[SHAPE_TEXT], found[SHAPE_TEXT];
   hsize_t wanted[3], stored[3];
   if (!s) return FAIL(e, CHECKPOINT_NO_ARRAY, c->name, a->name);
@@ -173,7 +172,8 @@ static int read_match_array(const checkpoint *c, const checkpoint_array *a, cons
   shape_print(s->axes, stored, found);
   if (strcmp(expected, found)) return FAIL(e, CHECKPOINT_ARRAY, c->name, s->name, "shape", expected, found);
   if (s->type != a->type)
-    return FAIL(e, CHECKPOINT_ARRAY, c->name, s->name, "type", types[a->type], types[s->type]);
+    return FAIL(e, CHECKPOINT_ARRAY, c->name, s->name, "type", CHECKPOINT_TYPE_NAMES[a->type],
+                CHECKPOINT_TYPE_NAMES[s->type]);
   const bool fits =
       a->first >= 0 && a->count >= 0 && a->first <= a->shape[0] && a->count <= a->shape[0] - a->first;
   return !a->count || fits ? 0 : FAIL(e, CHECKPOINT_SHARES, a->name);

@@ -16,7 +16,7 @@
 enum { READ_BYTES = 1 << 20 };
 #define MAGIC "stencil checkpoint\n"
 
-static const char *const TYPES[] = {"float32", "float64", "int64"};
+const char *const CHECKPOINT_TYPE_NAMES[] = {"float32", "int64"};
 
 /* --- the text --------------------------------------------------------------------------------------------------- */
 
@@ -31,8 +31,8 @@ static void seal_print(char block[CHECKPOINT_SEAL], const checkpoint_seal *s, ui
   for (int i = 0; i < s->count && used < CHECKPOINT_SEAL; i++) {
     const checkpoint_array *a = &s->arrays[i];
     used += snprintf(block + used, (size_t)(CHECKPOINT_SEAL - used),
-                     "%s %s %d %" PRId64 " %" PRId64 " %" PRId64 " at %" PRIu64 "\n", a->name, TYPES[a->type],
-                     a->axes, a->shape[0], a->shape[1], a->shape[2], a->at);
+                     "%s %s %d %" PRId64 " %" PRId64 " %" PRId64 " at %" PRIu64 "\n", a->name,
+                     CHECKPOINT_TYPE_NAMES[a->type], a->axes, a->shape[0], a->shape[1], a->shape[2], a->at);
   }
 }
 
@@ -44,8 +44,8 @@ static bool seal_parse_array(const char **text, checkpoint_array *a) {
   *text += length;
   for (int i = 0; i < 3; i++)
     if (found < 7 || a->shape[i] < 0) return false;
-  for (int i = CHECKPOINT_FLOAT; i <= CHECKPOINT_INT64; i++)
-    if (strcmp(type, TYPES[i]) == 0) {
+  for (int i = 0; i < CHECKPOINT_TYPES; i++)
+    if (strcmp(type, CHECKPOINT_TYPE_NAMES[i]) == 0) {
       a->type = (enum checkpoint_type)i;
       return a->axes >= 1 && a->axes <= 3;
     }

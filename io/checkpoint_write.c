@@ -105,7 +105,7 @@ static void checkpoint_write_put_array(new_hdf5 *f, checkpoint_array *a, hid_t t
  * is taken. Fills `s`, whose arrays are described, but for its mark and bytes. Nothing reads a checkpoint through HDF5. */
 static int checkpoint_write_header(const char *name, const char *temporary, const checkpoint_meta *m,
                                    checkpoint_seal *s, error *e) {
-  const hid_t types[] = {H5T_IEEE_F32LE, H5T_IEEE_F64LE, H5T_STD_I64LE};
+  const hid_t types[] = {H5T_IEEE_F32LE, H5T_STD_I64LE};
   checkpoint_array sums = {.name = "checksums", .axes = 1};
   new_hdf5 f = {.name = name};
   s->step = m->run.step, s->time = m->run.time, s->dt = m->run.dt;

@@ -92,7 +92,7 @@ static inline void state_init(state *s, int salt, int way, int ghosts, int rank,
       {.name = "psi_z", .axes = 3, .shape = {3, NY, NX}},
       {.name = "large", .axes = 3, .shape = {3, 390, 700}}, /* a row is more than one chunk */
       {.name = "traces", .axes = 2, .shape = {13, 11}},
-      {.name = "times", .type = CHECKPOINT_DOUBLE, .axes = 1, .shape = {6}},
+      {.name = "times", .type = CHECKPOINT_INT64, .axes = 1, .shape = {6}},
       {.name = "steps", .type = CHECKPOINT_INT64, .axes = 1, .shape = {6}},
       {.name = "nothing", .axes = 2, .shape = {0, 5}},
       {.name = "empty", .axes = 2, .shape = {5, 0}}};

@@ -257,7 +257,7 @@ TEST_OF(test_arrays, fixture *x) {
   expect_read(&c, &a, ERROR_CHECKPOINT_SHARES, "checkpoint: the ranks' parts of array u do not fit together");
   const checkpoint_array *times = checkpoint_find_array(&c, "times"),
                          *traces = checkpoint_find_array(&c, "traces");
-  assert_true(times && times->type == CHECKPOINT_DOUBLE && times->axes == 1 && times->shape[0] == 6);
+  assert_true(times && times->type == CHECKPOINT_INT64 && times->axes == 1 && times->shape[0] == 6);
   assert_true(traces && traces->type == CHECKPOINT_FLOAT && traces->axes == 2);
   assert_true(traces->shape[0] == 13 && traces->shape[1] == 11);
   assert_null(checkpoint_find_array(&c, "v"));

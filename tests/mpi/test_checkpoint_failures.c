@@ -97,7 +97,7 @@ TEST_OF(test_space, fixture *x) {
     error e = {0};
     checkpoint_meta m = checkpoint_meta_of(1);
     checkpoint_place place = {.path = path, .keep = 1};
-    checkpoint_array a = {.name = "u", .type = CHECKPOINT_DOUBLE, .axes = 3, .source = no_source};
+    checkpoint_array a = {.name = "u", .type = CHECKPOINT_INT64, .axes = 3, .source = no_source};
     memcpy(a.shape, shapes[i], sizeof a.shape);
     if (x->rank == 0) a.count = a.shape[0];
     assert_int_equal(checkpoint_write(&x->ways[i], &place, &m, &a, 1, &e), ERROR_FILE_SPACE);
