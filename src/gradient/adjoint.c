@@ -172,31 +172,35 @@ static int adjoint_kernel(stepper *p, const kernel *of_steps, error *e) {
   return p->kernel->flags & KERNEL_TERMS ? 0 : FAIL(e, KERNEL_NOT_COMPILED, "of a gradient");
 }
 
+/* Takes device memory, laid out as the field. */
+static int adjoint_alloc(adjoint *a, float **field, error *e) {
+  const shot *s = a->shot;
+  TRY(s->dev->table->alloc(s->dev, (void **)field, slab_floats(&s->engine->slab) * sizeof(float),
+                           MEMORY_DEVICE, e));
+  a->fields[a->field_count++] = *field;
+  return 0;
+}
+
 static int adjoint_open_stepper(adjoint *a, error *e) {
   const shot *s = a->shot;
   const engine *g = s->engine;
-  const size_t bytes = slab_floats(&g->slab) * sizeof(float);
   stepper *p = &a->back;
   *p = (stepper){
       .dev = s->dev, .halo = &a->halo, .slab = &g->slab, .args = g->args, .overlap = g->config->overlap};
-  for (int i = 0; i < STATES; i++)
-    TRY(s->dev->table->alloc(s->dev, (void **)&p->memory[i], bytes, MEMORY_DEVICE, e));
-  TRY(s->dev->table->alloc(s->dev, (void **)&a->gradient, bytes, MEMORY_DEVICE, e));
+  for (int i = 0; i < STATES; i++) TRY(adjoint_alloc(a, &p->memory[i], e));
+  TRY(adjoint_alloc(a, &a->gradient, e));
   for (int l = 0; l < p->args.terms.memories; l++) {
-    TRY(s->dev->table->alloc(s->dev, (void **)&a->memory[l], bytes, MEMORY_DEVICE, e));
+    TRY(adjoint_alloc(a, &a->memory[l], e));
     p->args.terms.memory[l] = a->memory[l] + slab_offset(&g->slab, 0, 0, 0);
   }
-  if (s->config->gradient_signals && g->args.terms.sigma)
-    TRY(s->dev->table->alloc(s->dev, (void **)&a->scaled, bytes, MEMORY_DEVICE, e));
-  if (s->config->gradient_image) {
-    TRY(s->dev->table->alloc(s->dev, (void **)&a->image, bytes, MEMORY_DEVICE, e));
-    TRY(s->dev->table->alloc(s->dev, (void **)&a->illumination, bytes, MEMORY_DEVICE, e));
-  }
+  if (s->config->gradient_signals && g->args.terms.sigma) TRY(adjoint_alloc(a, &a->scaled, e));
+  if (s->config->gradient_image) TRY(adjoint_alloc(a, &a->image, e));
+  if (s->config->gradient_image) TRY(adjoint_alloc(a, &a->illumination, e));
   const problem on = {.dev = s->dev, .slab = &g->slab, .config = s->config};
   TRY(absorb_open_back(&a->layers, &on, &s->absorb, e));
   if (absorb_needed(&a->layers)) p->absorb = &a->layers;
   if (p->absorb && s->dev->table->backend == BACKEND_CUDA) {
-    TRY(s->dev->table->alloc(s->dev, (void **)&a->sums, bytes, MEMORY_DEVICE, e));
+    TRY(adjoint_alloc(a, &a->sums, e));
     a->layers.back.sums = a->sums + slab_offset(&g->slab, 0, 0, 0);
   }
   p->args.terms.gradient = a->gradient + slab_offset(&g->slab, 0, 0, 0);
@@ -248,13 +252,7 @@ void adjoint_close(adjoint *a) {
   states_close(&a->states);
   chain_close(&a->chain);
   stepper_close(&a->back);
-  for (int i = 0; i < STATES; i++) dev->table->free(dev, a->back.memory[i], MEMORY_DEVICE, &ignored);
-  dev->table->free(dev, a->gradient, MEMORY_DEVICE, &ignored);
-  for (int l = 0; l < MEMORIES_MAX; l++) dev->table->free(dev, a->memory[l], MEMORY_DEVICE, &ignored);
-  dev->table->free(dev, a->scaled, MEMORY_DEVICE, &ignored);
-  dev->table->free(dev, a->sums, MEMORY_DEVICE, &ignored);
-  dev->table->free(dev, a->image, MEMORY_DEVICE, &ignored);
-  dev->table->free(dev, a->illumination, MEMORY_DEVICE, &ignored);
+  for (int i = 0; i < a->field_count; i++) dev->table->free(dev, a->fields[i], MEMORY_DEVICE, &ignored);
   for (int i = 0; i < GRADIENT_FIELDS; i++) free(a->host[i]);
   *a = (adjoint){.shot = NULL};
 }
@@ -411,10 +409,7 @@ static int adjoint_begin(adjoint *a, error *e) {
   TRY(adjoint_kernel(&a->back, g->kernel, e)); /* by now it is chosen */
   a->step = g->physics.steps + 1;
   if (a->back.absorb) absorb_clear(a->back.absorb, e);
-  if (!e->id && !adjoint_clear(a, a->back.memory[0], e) && !adjoint_clear(a, a->back.memory[1], e))
-    adjoint_clear(a, a->gradient, e);
-  for (int l = 0; l < a->back.args.terms.memories && !e->id; l++) adjoint_clear(a, a->memory[l], e);
-  if (!e->id && a->image && !adjoint_clear(a, a->image, e)) adjoint_clear(a, a->illumination, e);
+  for (int i = 0; i < a->field_count && !e->id; i++) adjoint_clear(a, a->fields[i], e);
   TRY(error_agree(e, g->comm));
   TRY(adjoint_look_back(a, e));
   return adjoint_open_residual(a, e);

@@ -15,6 +15,8 @@ typedef struct adjoint_points {
   receivers at_sources; /* of nu, or of `scaled` */
 } adjoint_points;
 
+enum { ADJOINT_FIELDS = STATES + 5 + MEMORIES_MAX };
+
 typedef struct adjoint {
   shot *shot; /* not owned; of a stack the lead */
   plan plan;
@@ -24,17 +26,19 @@ typedef struct adjoint {
   adjoint_points *rows; /* of the shot, or of each one of a stack, of which there are most `most` */
   int most;
   adjoint_points stack; /* of all of a stack */
-  /* Device memory, laid out as the field; owned; NULL: not needed */
+  /* Device memory, laid out as the field; owned: nu of two steps, and the next ones (NULL: not needed) */
+  float *fields[ADJOINT_FIELDS];
+  int field_count;
   float *gradient, *image, *illumination;
   float *memory[MEMORIES_MAX]; /* of relaxations */
   float *scaled;               /* nu times sigma; without sigma nu itself is sampled */
   float *sums;                 /* of what transposed layers add, for the kernel: CUDA */
   chain chain;
-  float *
-      host[GRADIENT_FIELDS]; /* own planes of a shot after those of another (adjoint_bring); owned; or NULL */
-  observers looks;           /* at the steps back */
-  states states;             /* and the ring: forward fields, own points as in the field (adjoint_slot), */
-  size_t slot;               /* each of so many floats */
+  /* Own planes of a shot after those of another (adjoint_bring); owned; or NULL */
+  float *host[GRADIENT_FIELDS];
+  observers looks; /* at the steps back */
+  states states;   /* and the ring: forward fields, own points as in the field (adjoint_slot), */
+  size_t slot;     /* each of so many floats */
   /* Steps from `from` to end - 1 are looked at: fields from `begin` on go into the ring, states before are kept. */
   stepper *forward;
   int64_t framed;     /* slots that have their ghosts */
