@@ -59,7 +59,7 @@ static bool has_face(const config *c, enum boundary_kind kind) {
 // clang-format off
 EQUATION_KEY(WEIGHTS_GIVEN, equation_has(c->equation, GIVEN_WEIGHTS))
 EQUATION_KEY(LAPLACIAN, !equation_has(c->equation, GIVEN_WEIGHTS))
-EQUATION_KEY(TWO_LEVELS, EQUATIONS[c->equation].levels == 2)
+EQUATION_KEY(KEEPS_BEFORE, EQUATIONS[c->equation].levels > 1)
 CONDITION(SOURCES, equation_has(c->equation, HAS_SOURCES), NULL)
 EQUATION_KEY(SOURCES_KEY, equation_has(c->equation, HAS_SOURCES))
 CONDITION(LAYERS, equation_has(c->equation, HAS_LAYERS), NULL)
@@ -321,7 +321,7 @@ const config_key config_keys[] = {
    TAG(initial, initial_choices), .fallback = "zero",
    .doc = "the field at the start", .example = "gaussian"},
   {"initial", "previous", VALUE_VARIANT, AT(previous_file), TAG(previous, previous_choices), .fallback = "rest",
-   .only_with = &TWO_LEVELS,
+   .only_with = &KEEPS_BEFORE,
    .doc = "the wave field one step before the start"},
   {"initial", "center", VALUE_NUMBERS, AT(gaussian_center), .range = &CENTER, .compute = config_default_center,
    .only_with = &GAUSSIAN,

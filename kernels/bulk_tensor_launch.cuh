@@ -69,7 +69,7 @@ inline cudaError_t make_operand_maps(const encoder &e, maps *m, const box &tile,
   const float *from[OPERANDS_MOST];
   int count = 0;
   for (; count < media; count++) from[count] = a->medium[count];
-  if (EQUATIONS[a->equation].levels == 2) from[count++] = a->before ? a->before : a->out;
+  if (EQUATIONS[a->equation].levels > 1) from[count++] = a->before ? a->before : a->out;
   if (t.density) from[count++] = t.density;
   if (t.recalled) from[count++] = t.recalled, from[count++] = t.gradient;
   if (t.memories) from[count++] = t.loss;

@@ -29,6 +29,14 @@ typedef union equation_media {
 #undef MEDIA_2
 enum { EQUATION_MEDIA = sizeof(equation_media) - 1 };
 
+/* Fields that a step of an equation of so many time levels works on: it overwrites the oldest, but never the newest. */
+#define EQUATION_STATES_OF(levels) ((levels) > 1 ? (levels) : 2)
+typedef union equation_states_most {
+#define EQUATION(constant, name, levels, ...) char name[EQUATION_STATES_OF(levels)];
+#include "equations.def"
+} equation_states_most;
+enum { EQUATION_STATES = sizeof(equation_states_most) };
+
 enum equation_flags {
   READS_U = 1, /* the update reads u at the point besides the star */
   GIVEN_WEIGHTS =
@@ -85,6 +93,9 @@ EQUATION_CONSTANT medium_row MEDIA[MEDIUM_COUNT] = {
 #undef MEDIA_1
 #undef MEDIA_2
 
+static inline int equation_states(enum equation equation) {
+  return EQUATION_STATES_OF(EQUATIONS[equation].levels);
+}
 static inline bool equation_has(enum equation equation, enum equation_flags flag) {
   return EQUATIONS[equation].flags & flag;
 }

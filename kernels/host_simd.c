@@ -53,7 +53,7 @@ void host_simd_launch(const host_isa *isa, enum host_form form, const kernel_arg
   s.large = form != HOST_CACHED && simd_is_large(a);
   s.stream = s.large && row->levels == 1; /* what is overwritten has just been read: it is in the cache */
   s.ahead.stream[0] = a->in + rows + 4 * a->plane;
-  if (row->levels == 2) s.ahead.stream[1] = a->out + rows;
+  if (row->levels > 1) s.ahead.stream[1] = a->out + rows;
   for (int i = 0; i < row->media; i++)
     if (a->medium[i]) s.ahead.stream[2 + i] = a->medium[i] + rows;
   for (int l = 0; l < a->terms.memories; l++) s.ahead.stream[AHEAD_MEMORIES + l] = a->terms.memory[l] + rows;

@@ -148,7 +148,7 @@ TARGET INLINE vec ISA(advance)(const ISA(weights) * w, const kernel_args *a, con
   for (int i = 0; i < EQUATION_MEDIA; i++)
     m[i] = i < row->media && a->medium[i] ? vec_load(a->medium[i] + at) : w->scale[i];
   if (row->flags & READS_U) u = vec_load(a->in + at);
-  if (row->levels == 2) before = ISA(load_lanes)(a->out + at, lanes);
+  if (row->levels > 1) before = ISA(load_lanes)(a->out + at, lanes);
   if (terms && (row->flags & HAS_TERMS))
     return ISA(advance_terms)(w, a, equation, at, lanes, star, m, u, before, added);
   const vec next = ISA(next)(equation, star, m, u, before, w->two);

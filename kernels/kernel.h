@@ -62,7 +62,7 @@ typedef struct kernel_terms {
 
 /* Arguments of every kernel: update points x in [0, nx), y in [0, ny), z in [z_begin, z_end) of `out` from `in`.
  * With `star` the weighted sum of the 25 points (canonical order), m the media's factors at the point and `before` what out
- * held, which is u of the step before where the equation has two time levels, a kernel computes
+ * held, which is u of its levels - 1 steps before where the equation has more than one, a kernel computes
  *   out = EQUATION_next(star, m, u, before, 2)         (the equation's file, equations.def)
  * The pointers are to the slab's own point (0, 0, 0), aligned to 128 bytes; point (z, y, x) is at
  * z * plane + y * pitch + x. Ghosts of `in` at index -4..-1 and n..n+3 along each axis are readable, padding is

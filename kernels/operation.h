@@ -160,16 +160,16 @@ typedef struct persistent_state {
   uint64_t waited_ns; /* in which one block, done with its step, waited for neighbours' planes */
 } persistent_state;
 
-/* Step i reads fields[i % 2] and writes fields[(i + 1) % 2], own points with their images, as a kernel of one step does
- * (kernel.h). Where there is a neighbour on a side it also writes the 4 planes next to it into the neighbour's ghosts
- * and sets the neighbour's counter to counter_before + i + 1. The next step begins when this device's counter of that
- * side has come as far. The counters wrap around. */
+/* Step i reads fields[i % N] and writes fields[(i + 1) % N], N = equation_states, own points with their images, as a kernel
+ * of one step does (kernel.h). Where there is a neighbour on a side it also writes the 4 planes next to it into the
+ * neighbour's ghosts and sets the neighbour's counter to counter_before + i + 1. The next step begins when this device's
+ * counter of that side has come as far. The counters wrap around. */
 typedef struct persistent_args {
-  kernel_args constants; /* in, out and the z range are ignored */
-  float *fields[2];      /* own point (0, 0, 0) */
+  kernel_args constants;          /* in, out and the z range are ignored */
+  float *fields[EQUATION_STATES]; /* own point (0, 0, 0) */
   int steps;
   /* [side][which field]: the neighbour's ghost point (first ghost plane, 0, 0); NULL: none. */
-  float *remote[2][2];
+  float *remote[2][EQUATION_STATES];
   uint32_t *remote_counter[2]; /* in the neighbour's memory */
   const uint32_t *counter[2];  /* in this device's */
   uint32_t counter_before;

@@ -171,9 +171,10 @@ __global__ void __launch_bounds__(THREADS, BLOCKS)
   bool images = false;
   for (int f = 0; f < FACE_COUNT; f++) images = images || a.ghosts[f] != GHOST_KEEP;
   for (int step = 0; step < p.steps; step++) {
-    const int out = (step + 1) & 1;
+    constexpr unsigned fields = EQUATION_STATES_OF(EQUATIONS[Q].levels);
+    const unsigned in = (unsigned)step % fields, out = (unsigned)(step + 1) % fields;
     const copies others = {{p.remote[0][out], p.remote[1][out]}, images};
-    a.in = p.fields[!out], a.out = p.fields[out];
+    a.in = p.fields[in], a.out = p.fields[out];
     for (int piece = (int)blockIdx.x; piece < c.pieces; piece += (int)gridDim.x) {
       const int tile = piece % c.tiles;
       const int x = tile % c.tiles_x * TILE_X + (int)threadIdx.x * PACK,

@@ -12,7 +12,7 @@ namespace star {
 
 /* What an equation reads besides the star. */
 template <enum equation Q> constexpr bool reads_u = (EQUATIONS[Q].flags & READS_U) != 0;
-template <enum equation Q> constexpr bool reads_before = EQUATIONS[Q].levels == 2;
+template <enum equation Q> constexpr bool reads_before = EQUATIONS[Q].levels > 1;
 template <enum equation Q> constexpr int media_of = EQUATIONS[Q].media;
 template <enum equation Q> constexpr bool has_terms = (EQUATIONS[Q].flags & HAS_TERMS) != 0;
 /* Fields besides u: media and u of the step before. */

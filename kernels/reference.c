@@ -23,12 +23,12 @@ static float reference_star(const kernel_args *a, int z, int y, int x) {
 
 void host_reference(const kernel_args *a, int part, int parts) {
   const host_share share = host_share_of(a, part, parts);
-  const bool two_levels = EQUATIONS[a->equation].levels == 2;
+  const bool reads_before = EQUATIONS[a->equation].levels > 1;
   for (int z = share.z_begin; z < share.z_end; z++)
     for (int y = share.y_begin; y < share.y_end; y++)
       for (int x = 0; x < a->nx; x++) {
         const ptrdiff_t at = (ptrdiff_t)a->plane * z + (ptrdiff_t)a->pitch * y + x;
-        const float before = two_levels ? a->out[at] : 0;
+        const float before = reads_before ? a->out[at] : 0;
         const float star = terms_bracket_at(a, at, reference_star(a, z, y, x));
         float m[EQUATION_MEDIA];
         point_media(a, at, m);

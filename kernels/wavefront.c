@@ -100,11 +100,16 @@ static bool wavefront_completes(const wavefront_args *a, int chunk, int k, host_
   return p->z >= lowest && p->z < seam && last >= share.z_begin && last < share.z_end;
 }
 
+/* What step k reads, and the one before it has written. */
+static float *wavefront_field(const wavefront_args *a, int k) {
+  return a->u[k % equation_states(a->field.equation)];
+}
+
 /* Samples the receivers whose points step k has completed with this share. */
 static void wavefront_sample(const wavefront_args *a, int chunk, int k, host_share share) {
   const wavefront_receivers *r = &a->receivers;
   const kernel_args *f = &a->field;
-  const sample_args args = {.field = a->u[!(k & 1)],
+  const sample_args args = {.field = wavefront_field(a, k + 1),
                             .pitch = f->pitch,
                             .plane = f->plane,
                             .ny = f->ny,
@@ -144,8 +149,8 @@ static void wavefront_advance(const wavefront_args *a, const host_isa *isa, int 
                               host_ahead ahead) {
   absorb_args args = a->layers;
   args.field = a->field;
-  args.field.in = a->u[k & 1];
-  args.field.out = a->u[!(k & 1)];
+  args.field.in = wavefront_field(a, k);
+  args.field.out = wavefront_field(a, k + 1);
   if (k & 1) absorb_swap(&args);
   host_simd_share(isa, &args.field, args.width ? &args : NULL, share, ahead);
   if (a->sources.tiles) wavefront_inject(a, &args.field, k, share);

@@ -99,7 +99,7 @@ static int adjoint_look(void *self, const float *field, int64_t step, int stream
 
 /* Gives the shot its own memory again, where the last steps were written into slots. */
 static void adjoint_settle(adjoint *a) {
-  for (int i = 0; i < STATES && a->own[0]; i++) a->shot->stepper.memory[i] = a->own[i];
+  for (int i = 0; i < stepper_states(&a->back) && a->own[0]; i++) a->shot->stepper.memory[i] = a->own[i];
   a->shot->stepper.next = NULL;
 }
 
@@ -187,7 +187,7 @@ static int adjoint_open_stepper(adjoint *a, error *e) {
   stepper *p = &a->back;
   *p = (stepper){
       .dev = s->dev, .halo = &a->halo, .slab = &g->slab, .args = g->args, .overlap = g->config->overlap};
-  for (int i = 0; i < STATES; i++) TRY(adjoint_alloc(a, &p->memory[i], e));
+  for (int i = 0; i < stepper_states(p); i++) TRY(adjoint_alloc(a, &p->memory[i], e));
   TRY(adjoint_alloc(a, &a->gradient, e));
   for (int l = 0; l < p->args.terms.memories; l++) {
     TRY(adjoint_alloc(a, &a->memory[l], e));

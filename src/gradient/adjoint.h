@@ -15,7 +15,7 @@ typedef struct adjoint_points {
   receivers at_sources; /* of nu, or of `scaled` */
 } adjoint_points;
 
-enum { ADJOINT_FIELDS = STATES + 5 + MEMORIES_MAX };
+enum { ADJOINT_FIELDS = EQUATION_STATES + 5 + MEMORIES_MAX };
 
 typedef struct adjoint {
   shot *shot; /* not owned; of a stack the lead */
@@ -41,8 +41,8 @@ typedef struct adjoint {
   size_t slot;     /* each of so many floats */
   /* Steps from `from` to end - 1 are looked at: fields from `begin` on go into the ring, states before are kept. */
   stepper *forward;
-  int64_t framed;     /* slots that have their ghosts */
-  float *own[STATES]; /* the shot's memory of its fields */
+  int64_t framed;              /* slots that have their ghosts */
+  float *own[EQUATION_STATES]; /* the shot's memory of its fields */
   int64_t from, begin, end;
   int64_t step;      /* nu is of this step */
   int64_t again;     /* forward steps done again */

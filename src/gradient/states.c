@@ -50,7 +50,7 @@ static int states_copy(const states *t, const stepper *p, char *state, bool keep
   for (int i = 0; i < f.count; i++) {
     field *a = &f.list[i];
     if (!states_have(a)) continue;
-    if (a->role == FIELD_STATE) a->values = p->memory[(p->current + i) % STATES];
+    if (a->role == FIELD_STATE) a->values = p->memory[stepper_ago(p, a->number)];
     const states_part part = states_part_of(a, &t->shot->engine->slab, i == 0);
     const copy_args copy = {keep ? (void *)state : part.from, keep ? (void *)part.from : state, part.bytes,
                             COPY_ON_DEVICE};

@@ -21,7 +21,7 @@ enum {
   HALO_UNTIMED = -1 /* in place of a set: no events */
 };
 
-enum { HALO_WHY = 256, HALO_STORY = 1024, HALO_FIELDS = 2 };
+enum { HALO_WHY = 256, HALO_STORY = 1024, HALO_FIELDS = EQUATION_STATES };
 
 /* What an exchange works on. */
 typedef struct halo_setup {

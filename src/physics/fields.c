@@ -25,13 +25,16 @@ static void fields_add_maps(field_set *f, const config *c, const slab *s) {
 }
 
 void fields_plan(field_set *f, const config *c, const slab *s, const absorb *layers) {
-  static const char *const NAMES[STATES] = {"u", "previous"};
-  const int levels = EQUATIONS[c->equation].levels;
   const bool density = config_density_varies(c), absorbs = config_medium_absorbs(c);
   f->count = 0;
-  for (int i = 0; i < STATES; i++) {
-    field state = {.role = FIELD_STATE, .exchanged = true, .saved = i < levels};
-    snprintf(state.name, sizeof state.name, "%s", NAMES[i]);
+  for (int i = 0; i < equation_states(c->equation); i++) {
+    field state = {.name = "u",
+                   .role = FIELD_STATE,
+                   .number = i,
+                   .exchanged = true,
+                   .saved = i < EQUATIONS[c->equation].levels};
+    if (i == 1) snprintf(state.name, sizeof state.name, "previous");
+    if (i > 1) snprintf(state.name, sizeof state.name, "previous_%c", (char)('0' + i));
     fields_add_slab(f, c, s, state);
   }
   for (int i = 0; i < EQUATIONS[c->equation].media; i++)

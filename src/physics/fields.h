@@ -6,11 +6,7 @@
 #include "config/config.h"
 #include "halo/slab.h"
 
-enum {
-  STATES = 2, /* buffers of the field at its newest time levels: a step overwrites the older one */
-  FIELD_SLICES = 2,
-  FIELDS_MAX = 48
-};
+enum { FIELD_SLICES = 2, FIELDS_MAX = 48 };
 
 /* Memories by number: those of relaxations, then the pressure, where the field is not that. */
 enum { MEMORY_PRESSURE = MEMORIES_MAX, SHOT_MEMORIES };
@@ -30,7 +26,7 @@ enum map_field {
 };
 
 enum field_role {
-  FIELD_STATE,  /* lies as the slab, with ghosts, as does a medium */
+  FIELD_STATE,  /* lies as the slab, with ghosts, as does a medium; by the steps before the newest */
   FIELD_MEDIUM, /* what a number cannot say of it */
   FIELD_MEMORY, /* lies as the slab, too, */
   FIELD_MAP,    /* and so does what is kept of all steps, by enum map_field */
@@ -47,7 +43,7 @@ typedef struct field_slice {
 
 /* The shape of the global array is the same for every number of slabs. */
 typedef struct field {
-  char name[16]; /* in checkpoints: "u", "previous", "psi_x" ...; of a medium its key */
+  char name[16]; /* in checkpoints: "u", "previous", "previous_2" ..., "psi_x" ...; of a medium its key */
   enum field_role role;
   int number;
   bool exchanged; /* neighbours send its ghosts */

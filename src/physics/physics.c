@@ -180,5 +180,5 @@ void physics_ghosts(const config *c, float ghosts[FACE_COUNT]) {
 
 int physics_bytes(const config *c) {
   const int terms = config_density_varies(c) + (config_medium_absorbs(c) ? 1 + 2 * c->mechanisms : 0);
-  return (int)sizeof(float) * (1 + EQUATIONS[c->equation].levels + physics_fields(c) + terms);
+  return (int)sizeof(float) * (2 + (EQUATIONS[c->equation].levels > 1) + physics_fields(c) + terms);
 }

@@ -108,10 +108,11 @@ static void arrays_copy_field(field_part *p, snapshot *to, error *e) {
   }
 }
 
-/* The newest field last: the next step overwrites all else, and only the one after it this one. */
+/* The newest field last: the next step overwrites others, and only a later one this one. */
 static int arrays_copy_state(checkpoint_arrays *t, stepper *p, snapshot *to, error *e) {
   for (int i = t->field_count - 1; i > 0; i--) arrays_copy_field(&t->fields[i], to, e);
-  if (to->used) p->copying[!p->current] = snapshot_mark(to, e);
+  device_event *older = to->used ? snapshot_mark(to, e) : NULL;
+  for (int i = 1; older && i < stepper_states(p); i++) p->copying[stepper_ago(p, i)] = older;
   arrays_copy_field(&t->fields[0], to, e);
   p->copying[p->current] = snapshot_mark(to, e);
   return e->id;

@@ -108,29 +108,30 @@ static int load_ghosts(shot *s, error *e) {
   return 0;
 }
 
-static int load_copy_fields(shot *s, size_t bytes, int repeats, double *seconds, error *e) {
+/* Copies the first field to field memory[to]. */
+static int load_copy_field(shot *s, int to, size_t bytes, int repeats, double *seconds, error *e) {
   stepper *p = &s->stepper;
   double begin = MPI_Wtime();
-  const copy_args field = {p->memory[1], p->memory[0], bytes, COPY_ON_DEVICE};
+  const copy_args field = {p->memory[to], p->memory[0], bytes, COPY_ON_DEVICE};
   for (int i = 0; i < repeats; i++) TRY(s->dev->table->copy(s->dev, STREAM_INTERIOR, &field, e));
   TRY(s->dev->table->sync(s->dev, STREAM_INTERIOR, e));
   *seconds = (MPI_Wtime() - begin) / repeats;
   return 0;
 }
 
-/* Copies the first field to the second, whose ghosts must hold the same values. Where these are a neighbour's own
+/* Copies the first field to all others, whose ghosts must hold the same values. Where these are a neighbour's own
  * planes (transport_shared.c), both ranks write the same values, and none continues before all have (error_agree after
  * every copy). A report compares steps with copies on the device: so they are timed here, once for the engine, on all
  * ranks at once, as steps run. */
-static int load_second_field(shot *s, error *e) {
+static int load_other_fields(shot *s, error *e) {
   size_t bytes = slab_floats(&s->engine->slab) * sizeof(float),
          timed = bytes < COPY_BYTES ? bytes : COPY_BYTES;
   double best = 0, seconds, spent = 0;
-  TRY(load_copy_fields(s, bytes, 1, &seconds, e));
+  for (int i = 1; i < stepper_states(&s->stepper); i++) TRY(load_copy_field(s, i, bytes, 1, &seconds, e));
   if (s->engine->copy_gbs > 0 || !s->engine->setup.profile) return 0;
   const int each = 5 * seconds < COPY_SECONDS ? 5 : 1; /* behind each other */
   for (int i = 0; i < COPY_REPEATS && (i < 2 || spent < COPY_SECONDS); i++) {
-    TRY(load_copy_fields(s, timed, each, &seconds, e));
+    TRY(load_copy_field(s, 1, timed, each, &seconds, e));
     spent += each * seconds;
     if (i == 0 || seconds < best) best = seconds;
   }
@@ -138,8 +139,7 @@ static int load_second_field(shot *s, error *e) {
   return 0;
 }
 
-/* --- the field one step before the first ------------------------------------------------------------------------ */
-
+/* The field one step before the first; those before it are as the first. */
 static int load_previous(shot *s, error *e) {
   if (s->config->previous == PREVIOUS_REST) {
     kernel_args args = s->stepper.args;
@@ -165,14 +165,14 @@ static int load_first_step(shot *s, error *e) {
   return error_agree(e, s->engine->comm);
 }
 
-/* Fills the fields from the checkpoint instead. It holds all time levels; where that is one, it is
- * copied, with its ghosts, to the second field. */
+/* Fills the fields from the checkpoint instead. It holds all time levels; what is beside them needs the ghosts. */
 static int load_checkpoint(shot *s, error *e) {
   double seconds;
+  const size_t bytes = slab_floats(&s->engine->slab) * sizeof(float);
   TRY(restart_fill(s, s->from, e));
   TRY(load_ghosts(s, e));
-  if (EQUATIONS[s->config->equation].levels == 1)
-    load_copy_fields(s, slab_floats(&s->engine->slab) * sizeof(float), 1, &seconds, e);
+  for (int i = EQUATIONS[s->config->equation].levels; i < stepper_states(&s->stepper) && !e->id; i++)
+    load_copy_field(s, i, bytes, 1, &seconds, e);
   return error_agree(e, s->engine->comm);
 }
 
@@ -196,7 +196,7 @@ int shot_load(shot *s, error *e) {
   MPI_TRY(e, MPI_Barrier(g->comm));
   if (!both) TRY(engine_choose(g, &s->stepper, &s->front, e));
   TRY(load_memories(s, e));
-  load_second_field(s, e);
+  load_other_fields(s, e);
   TRY(error_agree(e, g->comm));
   return s->from ? load_checkpoint(s, e) : load_first_step(s, e);
 }

@@ -115,7 +115,7 @@ void shot_fields(const shot *s, field_set *f) {
   fields_plan(f, s->config, &s->engine->slab, &s->absorb);
   for (int i = 0; i < f->count; i++) {
     field *a = &f->list[i];
-    if (a->role == FIELD_STATE) a->values = p->memory[(p->current + i) % STATES];
+    if (a->role == FIELD_STATE) a->values = p->memory[stepper_ago(p, a->number)];
     if (a->role == FIELD_MEDIUM) a->values = s->engine->medium[a->number];
     if (a->role == FIELD_MEMORY) a->values = s->memory[a->number];
     if (a->role == FIELD_MAP) a->values = s->map[a->number];
@@ -156,7 +156,7 @@ static int shot_open_state(shot *s, error *e) {
   p->args = g->args;
   s->transfer = g->transfer;
   s->transfer.dev = s->dev;
-  for (int i = 0; i < STATES; i++)
+  for (int i = 0; i < stepper_states(p); i++)
     TRY(s->dev->table->alloc(s->dev, (void **)&p->memory[i], bytes, MEMORY_DEVICE, e));
   TRY(shot_open_memory(s, bytes, e));
   TRY(stepper_open(p, e));
@@ -173,8 +173,7 @@ static int shot_open_state(shot *s, error *e) {
 static int shot_open_schedule(shot *s, error *e) {
   if (s->engine->config->schedule != SCHEDULE_PERSISTENT) return 0;
   error reason = {0};
-  float *const fields[2] = {stepper_field(&s->stepper, 0), stepper_field(&s->stepper, 1)};
-  persistent_open(&s->persistent, &s->halo, &s->stepper.args, fields, &reason);
+  persistent_open(&s->persistent, &s->halo, &s->stepper.args, &reason);
   if (reason.id == ERROR_TRANSPORT_REFUSED) return FAIL(e, SCHEDULE_IMPOSSIBLE, reason.text);
   if (reason.id && !e->id) *e = reason;
   s->stepper.persistent = &s->persistent;
@@ -220,7 +219,8 @@ void shot_close(shot *s) {
   absorb_close(&s->absorb);
   wavefront_close(&s->front);
   stepper_close(&s->stepper);
-  for (int i = 0; i < STATES; i++) s->dev->table->free(s->dev, s->stepper.memory[i], MEMORY_DEVICE, &ignored);
+  for (int i = 0; i < EQUATION_STATES; i++)
+    s->dev->table->free(s->dev, s->stepper.memory[i], MEMORY_DEVICE, &ignored);
   for (int i = 0; i < SHOT_MEMORIES; i++) s->dev->table->free(s->dev, s->memory[i], MEMORY_DEVICE, &ignored);
   for (int i = 0; i < MAP_FIELDS; i++) s->dev->table->free(s->dev, s->map[i], MEMORY_DEVICE, &ignored);
   *s = (shot){.engine = NULL};

@@ -94,7 +94,7 @@ int shot_plan(shot *s, engine *g, const shot_setup *setup, error *e);
 int shot_stack(shot *lead, shot *const *rows, int count, error *e);
 /* Takes what memory is missing for the planned shot; the first time it opens the halo, too. */
 int shot_open(shot *s, error *e);
-/* Fills both fields and all ghosts: with the initial field, or from the checkpoint. The first time it loads the medium,
+/* Fills all fields and all ghosts: with the initial field, or from the checkpoint. The first time it loads the medium,
  * chooses the kernel and measures the copy bandwidth. */
 int shot_load(shot *s, error *e);
 /* shot_load, with all checks and preparations of what is to be saved; saves the first field. */

@@ -24,8 +24,8 @@ int pass_launch(const stepper *s, int stream, const kernel *k, zrange z, error *
   if (zrange_planes(z) == 0) return 0;
   kernel_args args = s->args;
   args.in = stepper_field(s, s->current);
-  args.out = stepper_field(s, !s->current);
-  if (s->next) args.before = args.out, args.out = s->next + (args.before - s->memory[!s->current]);
+  args.out = stepper_field(s, stepper_ahead(s, 1));
+  if (s->next) args.before = args.out, args.out = s->next + (args.before - s->memory[stepper_ahead(s, 1)]);
   args.z_begin = z.begin;
   args.z_end = z.end;
   if (s->absorb)
@@ -35,14 +35,14 @@ int pass_launch(const stepper *s, int stream, const kernel *k, zrange z, error *
   return s->sources ? sources_apply(s->sources, stream, &args, s->step, e) : 0;
 }
 
-/* A pass of one step overwrites the older field only. */
 static int pass_await_copies(stepper *s, int steps, error *e) {
   const device_table *t = s->dev->table;
-  for (int i = 0; i < STATES; i++) {
-    if (!s->copying[i] || (steps == 1 && i == s->current)) continue;
-    TRY(t->wait(s->dev, STREAM_BOUNDARY, s->copying[i], e));
-    TRY(t->wait(s->dev, STREAM_INTERIOR, s->copying[i], e));
-    s->copying[i] = NULL;
+  for (int i = 1; i <= steps && i <= stepper_states(s); i++) {
+    device_event **copying = &s->copying[stepper_ahead(s, i)];
+    if (!*copying) continue;
+    TRY(t->wait(s->dev, STREAM_BOUNDARY, *copying, e));
+    TRY(t->wait(s->dev, STREAM_INTERIOR, *copying, e));
+    *copying = NULL;
   }
   return 0;
 }
@@ -69,8 +69,8 @@ static int pass_look(stepper *s, error *e) {
 }
 
 int pass_end(stepper *s, int steps, error *e) {
-  if (s->next) s->memory[!s->current] = s->next, s->next = NULL;
-  s->current ^= steps & 1;
+  if (s->next) s->memory[stepper_ahead(s, 1)] = s->next, s->next = NULL;
+  s->current = stepper_ahead(s, steps);
   if (s->absorb) absorb_advance(s->absorb, steps);
   s->step += steps;
   TRY(pass_look(s, e));
@@ -82,7 +82,7 @@ int pass_end(stepper *s, int steps, error *e) {
 int pass_finish(stepper *s, int steps, error *e) {
   const int set = phases_measured(s, s->pass) ? set_of(s->pass) : HALO_UNTIMED;
   watchdog_tell(s->watch, WATCH_EXCHANGE, s->step);
-  TRY(halo_exchange(s->halo, s->memory[s->current ^ (steps & 1)], set, !s->overlap, e));
+  TRY(halo_exchange(s->halo, s->memory[stepper_ahead(s, steps)], set, !s->overlap, e));
   TRY(pass_end(s, steps, e));
   watchdog_tell(s->watch, WATCH_COMPUTE, s->step);
   return 0;

@@ -18,18 +18,18 @@ static int persistent_find_neighbours(persistent *p, error *e) {
   if (!halo_needed(h)) return 0;
   TRY(transport_peers(h, &all, e));
   for (int side = 0; side < 2; side++) {
-    for (int i = 0; i < 2; i++) p->args.remote[side][i] = all.ghosts[side][i];
+    memcpy(p->args.remote[side], all.ghosts[side], sizeof all.ghosts[side]);
     p->args.remote_counter[side] = all.theirs[side];
     p->args.counter[side] = all.mine[side];
   }
   return 0;
 }
 
-int persistent_open(persistent *p, halo *h, const kernel_args *constants, float *const fields[2], error *e) {
+int persistent_open(persistent *p, halo *h, const kernel_args *constants, error *e) {
   const slab *s = h->slab;
   const double points = (double)s->nx * s->ny * slab_planes(s).most, steps = BATCH_POINTS / points;
   *p = (persistent){.halo = h,
-                    .args = {.constants = *constants, .fields = {fields[0], fields[1]}},
+                    .args = {.constants = *constants},
                     .batch = steps < 1           ? 1
                              : steps < BATCH_MAX ? (int)steps
                                                  : BATCH_MAX};
@@ -49,18 +49,20 @@ void persistent_close(persistent *p) {
   dev->table->free(dev, p->outcome, MEMORY_PINNED, &ignored);
 }
 
-/* Enqueues `steps` steps from fields[current]; their outcome goes to p->outcome[set]. */
-static int persistent_advance(persistent *p, int current, int steps, int set, error *e) {
-  device *dev = p->halo->dev;
+/* Enqueues `steps` steps; their outcome goes to the pass's. */
+static int persistent_advance(const stepper *s, int steps, error *e) {
+  persistent *p = s->persistent;
+  device *dev = s->dev;
   persistent_args args = p->args;
   args.steps = steps;
   args.counter_before = transport_passed(p->halo, (uint32_t)steps);
-  for (int i = 0; i < 2; i++) {
-    args.fields[i] = p->args.fields[i ^ current];
-    for (int side = 0; side < 2; side++) args.remote[side][i] = p->args.remote[side][i ^ current];
+  for (int i = 0; i < stepper_states(s); i++) {
+    const int which = stepper_ahead(s, i);
+    args.fields[i] = stepper_field(s, which);
+    for (int side = 0; side < 2; side++) args.remote[side][i] = p->args.remote[side][which];
   }
   TRY(dev->table->apply(dev, STREAM_BOUNDARY, &operation_persistent, &args, e));
-  const copy_args outcome = {&p->outcome[set], p->state, sizeof *p->state, COPY_TO_HOST};
+  const copy_args outcome = {&p->outcome[set_of(s->pass)], p->state, sizeof *p->state, COPY_TO_HOST};
   return dev->table->copy(dev, STREAM_BOUNDARY, &outcome, e);
 }
 
@@ -77,7 +79,7 @@ int step_persistent(stepper *s, int64_t limit, error *e) {
   _Static_assert((int)PASS_SETS == (int)PERSISTENT_SETS, "an outcome for each set of events");
   TRY(pass_begin(s, steps, "steps", e));
   if (s->profile) TRY(pass_record(s, STREAM_BOUNDARY, INTERIOR_BEGIN, e));
-  TRY(persistent_advance(s->persistent, s->current, steps, set_of(s->pass), e));
+  TRY(persistent_advance(s, steps, e));
   if (s->profile) TRY(pass_record(s, STREAM_BOUNDARY, INTERIOR_END, e));
   TRY(pass_record(s, STREAM_BOUNDARY, INTERIOR_DONE, e));
   return pass_end(s, steps, e);

@@ -19,10 +19,9 @@ typedef struct persistent {
 /* Stands for the schedule where kernels are named; it cannot be launched. */
 extern const kernel persistent_kernel;
 
-/* Takes the memory and finds the neighbours' fields. h: open. fields: own point (0, 0, 0) of both; the caller owns
- * them. constants: of every launch. TRANSPORT_REFUSED where the slab has neighbours and the transport is not ipc with
+/* Takes the memory and finds the neighbours' fields. h: open. constants: of every launch. TRANSPORT_REFUSED where the slab has neighbours and the transport is not ipc with
  * all of them on this node. Not collective. persistent_close it, also after a failure. */
-int persistent_open(persistent *p, halo *h, const kernel_args *constants, float *const fields[2], error *e);
+int persistent_open(persistent *p, halo *h, const kernel_args *constants, error *e);
 void persistent_close(persistent *p);
 
 /* The outcome of a launch that is done: *waited is the seconds it waited for neighbours. DEVICE_FAILED if it waited too

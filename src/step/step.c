@@ -3,7 +3,7 @@
  *   stream 0: wait interior(n-1) | hi boundary | lo boundary | D2H both -sync-> MPI_Sendrecv x2 -> H2D both ghosts
  *   stream 1: wait boundary(n-1)* | ------------- interior -----------------------------------
  *   * boundary(n) where the host takes part in the exchange
- *   then the two buffers swap roles
+ *   then the buffers take turns
  *
  * Other kinds of passes: step_whole.c (without a boundary, and several steps on the host: wavefront) and persistent.c
  * (many steps in one launch on a GPU). */
@@ -21,7 +21,7 @@ int stepper_open(stepper *s, error *e) {
 
 void stepper_restart(stepper *s) {
   s->current = 0, s->next = NULL;
-  for (int i = 0; i < STATES; i++) s->copying[i] = NULL;
+  for (int i = 0; i < EQUATION_STATES; i++) s->copying[i] = NULL;
   s->step = s->pass = s->harvested = 0;
   s->measured_from = s->measured_pass = s->measured_always = 0;
   s->sampled = s->phases = (step_phases){0};

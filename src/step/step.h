@@ -50,18 +50,18 @@ typedef struct stepper {
   sources *sources;
   const observers *observers; /* who looks at the steps */
   watchdog *watch;            /* not owned; NULL: off */
-  /* The two fields, device memory, slab_floats each; owned by whoever made the stepper. Before the first step of the
-   * wave, memory[1] holds the field of one step earlier. */
-  float *memory[STATES];
-  /* Not owned. The next step writes there, not over the older field, and it becomes memory[i] in its place: where nothing is
+  /* The fields that steps work on in turn, stepper_states of them: device memory, slab_floats each; owned by whoever made
+   * the stepper. Before the first step memory[i] holds the field of i steps earlier, as far as the equation reads them. */
+  float *memory[EQUATION_STATES];
+  /* Not owned. The next step writes there, not over the oldest field, and it becomes memory[i] in its place: where nothing is
    * exchanged, and kernels have KERNEL_GRADIENT. NULL: it overwrites. */
   float *next;
   wavefront *front;                             /* not owned; NULL: one step a pass */
   int current;                                  /* memory[current] holds the newest field */
   device_event *events[PASS_SETS][PASS_EVENTS]; /* owned */
-  device_event
-      *copying[STATES]; /* after it memory[i] has been copied for a file and may be overwritten; or NULL */
-  int64_t step;         /* steps done */
+  /* After it memory[i] has been copied for a file and may be overwritten; or NULL. */
+  device_event *copying[EQUATION_STATES];
+  int64_t step; /* steps done */
   /* Passes done. A pass advances one step or several and exchanges ghosts once, or is a batch of the persistent
    * schedule. */
   int64_t pass;
@@ -96,6 +96,18 @@ int stepper_sync(stepper *s, error *e);
 /* stepper_sync, then forgets the phases measured so far (after a warm-up). */
 int stepper_reset_phases(stepper *s, error *e);
 
+/* How many fields its steps work on. */
+static inline int stepper_states(const stepper *s) {
+  return equation_states(s->args.equation);
+}
+/* Which of memory holds the field of so many steps, fewer than stepper_states, before the newest. */
+static inline int stepper_ago(const stepper *s, int steps) {
+  return (s->current + steps) % stepper_states(s);
+}
+/* Which of memory the field after `steps` more steps goes to: where it is one, in place of the oldest. */
+static inline int stepper_ahead(const stepper *s, int steps) {
+  return stepper_ago(s, stepper_states(s) - steps % stepper_states(s));
+}
 /* Pointer to own point (0, 0, 0) of field memory[which]. */
 float *stepper_field(const stepper *s, int which);
 

@@ -35,7 +35,7 @@ static int step_wavefront_launch(const stepper *s, int steps, error *e) {
   wavefront *w = s->front;
   wavefront_args args = w->cut;
   args.field = s->args;
-  args.u[0] = stepper_field(s, s->current), args.u[1] = stepper_field(s, !s->current);
+  for (int i = 0; i < stepper_states(s); i++) args.u[i] = stepper_field(s, stepper_ahead(s, i));
   args.steps = steps;
   args.done = w->done, args.before = w->before;
   if (s->absorb) args.layers = s->absorb->args;

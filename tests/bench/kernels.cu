@@ -32,7 +32,7 @@ enum { ROUNDS = 7, SAMPLES = 5, THIN = 4 /* planes of a boundary launch */, THIN
 static const double SAMPLE_POINTS = 1e9;
 /* Bytes a point: u and, as fields, media and u of the step before are read, u is written. */
 static double ideal_bytes(enum equation q) {
-  return sizeof(float) * (1 + EQUATIONS[q].levels + EQUATIONS[q].media);
+  return sizeof(float) * (2 + (EQUATIONS[q].levels > 1) + EQUATIONS[q].media);
 }
 
 struct bench {

@@ -33,7 +33,7 @@ kernel_args step_weights(void) {
 /* One slab that is the whole grid. */
 typedef struct whole {
   slab slab;
-  float *memory[2], *medium[EQUATION_MEDIA];
+  float *memory[EQUATION_STATES], *medium[EQUATION_MEDIA];
 } whole;
 
 static void wrap_z(whole *w, float *memory) {
@@ -56,12 +56,13 @@ void step_expected(const kernel_args *weights, float *field, int nx, int ny, int
                    bool periodic_z) {
   whole w = {0};
   assert_ok(slab_init(&w.slab, &(slab_shape){.nx = nx, .ny = ny, .nz = nz}, 0, 1, &E), &E);
-  for (int i = 0; i < 2; i++) {
+  kernel_args args = *weights;
+  const int states = equation_states(args.equation);
+  for (int i = 0; i < states; i++) {
     w.memory[i] = aligned_alloc(128, slab_floats(&w.slab) * sizeof(float));
     for (size_t k = 0; k < slab_floats(&w.slab); k++) w.memory[i][k] = ghost;
+    copy_dense(&w, w.memory[i], field, true);
   }
-  for (int i = 0; i < 2; i++) copy_dense(&w, w.memory[i], field, true);
-  kernel_args args = *weights;
   for (int i = 0; i < EQUATIONS[args.equation].media; i++) {
     float *dense = step_medium(nx, ny, nz, i);
     w.medium[i] = aligned_alloc(128, slab_floats(&w.slab) * sizeof(float));
@@ -73,30 +74,26 @@ void step_expected(const kernel_args *weights, float *field, int nx, int ny, int
   args.z_begin = 0, args.z_end = nz;
   rules_apply(&w.slab, &args, w.memory[0]);
   for (int n = 0; n < steps; n++) {
-    if (periodic_z) wrap_z(&w, w.memory[n & 1]);
-    args.in = w.memory[n & 1] + slab_offset(&w.slab, 0, 0, 0);
-    args.out = w.memory[!(n & 1)] + slab_offset(&w.slab, 0, 0, 0);
+    if (periodic_z) wrap_z(&w, w.memory[n % states]);
+    args.in = w.memory[n % states] + slab_offset(&w.slab, 0, 0, 0);
+    args.out = w.memory[(n + 1) % states] + slab_offset(&w.slab, 0, 0, 0);
     host_reference(&args, 0, 1);
   }
-  copy_dense(&w, w.memory[steps & 1], field, false);
-  free(w.memory[0]);
-  free(w.memory[1]);
+  copy_dense(&w, w.memory[steps % states], field, false);
+  for (int i = 0; i < states; i++) free(w.memory[i]);
   for (int i = 0; i < EQUATION_MEDIA; i++) free(w.medium[i]);
 }
 
 /* Takes the fields and opens the halo. */
 static void open_halo(step_run *r, device *dev, const char *transport, int node_ranks) {
   stepper *s = &r->stepper;
-  for (int i = 0; i < 2; i++)
+  for (int i = 0; i < EQUATION_STATES; i++)
     OK(dev->table->alloc(dev, (void **)&s->memory[i], slab_floats(&r->slab) * sizeof(float), MEMORY_DEVICE,
                          &E));
   r->own_transport = !transport;
   if (!transport) return;
-  const halo_setup setup = {.dev = dev,
-                            .slab = &r->slab,
-                            .comm = MPI_COMM_WORLD,
-                            .fields = {s->memory[0], s->memory[1]},
-                            .node_ranks = node_ranks};
+  halo_setup setup = {.dev = dev, .slab = &r->slab, .comm = MPI_COMM_WORLD, .node_ranks = node_ranks};
+  memcpy(setup.fields, s->memory, sizeof setup.fields);
   OK(halo_open(&r->halo, transport, &setup, &E));
 }
 
@@ -115,7 +112,7 @@ void step_run_open(step_run *r, device *dev, const char *kernel, const char *tra
   OK(transfer_open(&r->transfer, dev, &r->slab, ghosts, &E));
   r->global = step_initial(r->slab.nx, r->slab.ny, r->slab.nz_global);
   const float *own = r->global + (size_t)r->slab.z0 * (size_t)r->slab.nx * (size_t)r->slab.ny;
-  for (int i = 0; i < 2; i++) {
+  for (int i = 0; i < EQUATION_STATES; i++) {
     r->transfer.field = s->memory[i];
     /* Ghosts towards a neighbour stay NaN until they are exchanged. */
     if (r->slab.lower == SLAB_NO_RANK) OK(transfer_fill(&r->transfer, -RADIUS, RADIUS, ghost, &E));
@@ -129,7 +126,8 @@ void step_run_close(step_run *r) {
   device *dev = r->stepper.dev;
   transfer_close(&r->transfer);
   if (!r->own_transport) halo_close(&r->halo);
-  for (int i = 0; i < 2; i++) OK(dev->table->free(dev, r->stepper.memory[i], MEMORY_DEVICE, &E));
+  for (int i = 0; i < EQUATION_STATES; i++)
+    OK(dev->table->free(dev, r->stepper.memory[i], MEMORY_DEVICE, &E));
   stepper_close(&r->stepper);
   free(r->global);
 }

@@ -1,5 +1,5 @@
 /* One launch of a kernel with random inputs, and the answer of the reference. Own points and ghosts of the inputs are
- * random and everything else is NaN; outputs are NaN before, or with two time levels random at own points. */
+ * random and everything else is NaN; outputs are NaN before, or with more time levels than one random at own points. */
 #ifndef STENCIL_LAUNCH_CASE_H
 #define STENCIL_LAUNCH_CASE_H
 
@@ -18,8 +18,7 @@ typedef struct launch_case {
   size_t floats;
   float *in, *medium[EQUATION_MEDIA], *got;
   float *before[EQUATION_COUNT],
-      *expected
-          [EQUATION_COUNT]; /* the output before and after; with two time levels a launch reads it first */
+      *expected[EQUATION_COUNT]; /* the output before and after; with more levels a launch reads it first */
   kernel_args args;
 } launch_case;
 
@@ -85,7 +84,7 @@ static inline void new_case_of(launch_case *c, bool rules, const int n[3], int z
   for (int i = 0; i < EQUATION_MEDIA; i++) fill_own(c, c->medium[i], random);
   for (int q = 0; q < EQUATION_COUNT; q++) {
     c->before[q] = new_field(c->floats);
-    if (EQUATIONS[q].levels == 2) fill_own(c, c->before[q], random);
+    if (EQUATIONS[q].levels > 1) fill_own(c, c->before[q], random);
     c->expected[q] = new_field(c->floats);
     memcpy(c->expected[q], c->before[q], c->floats * sizeof(float));
     kernel_args args = with_fields(c, (enum equation)q, (launch_fields){c->in, c->expected[q], c->medium});

@@ -10,9 +10,9 @@ enum { PASSES = 2 };
 
 /* Two fields, as the passes leave them and as single steps do. */
 typedef struct pass_case {
-  launch_case c[2]; /* whose `in` the fields begin as */
+  launch_case c[EQUATION_STATES]; /* whose `in` the fields begin as */
   wavefront_args args;
-  float *got[2], *expected[2];
+  float *got[EQUATION_STATES], *expected[EQUATION_STATES];
 } pass_case;
 
 static float *copy_of(const launch_case *c) {
@@ -24,7 +24,7 @@ static float *copy_of(const launch_case *c) {
 /* z does not wrap. */
 static void case_open(pass_case *p, enum equation equation, int steps, const int n[3], int threads,
                       uint64_t *random) {
-  for (int i = 0; i < 2; i++) {
+  for (int i = 0; i < EQUATION_STATES; i++) {
     new_case_of(&p->c[i], true, n, 0, n[2], random);
     p->got[i] = copy_of(&p->c[i]);
     p->expected[i] = copy_of(&p->c[i]);
@@ -41,7 +41,7 @@ static void case_open(pass_case *p, enum equation equation, int steps, const int
 
 static void case_close(pass_case *p) {
   free(p->args.done);
-  for (int i = 0; i < 2; i++) {
+  for (int i = 0; i < EQUATION_STATES; i++) {
     free_case(&p->c[i]);
     free(p->got[i]);
     free(p->expected[i]);
@@ -51,10 +51,11 @@ static void case_close(pass_case *p) {
 /* One step after the other, each over all planes. */
 static void expect(const pass_case *p, int from) {
   const size_t first = slab_offset(&p->c[0].s, 0, 0, 0);
+  const int states = equation_states(p->args.field.equation);
   for (int k = 0; k < p->args.steps; k++) {
     kernel_args f = p->args.field;
-    f.in = p->expected[from ^ (k & 1)] + first;
-    f.out = p->expected[!(from ^ (k & 1))] + first;
+    f.in = p->expected[(from + k) % states] + first;
+    f.out = p->expected[(from + k + 1) % states] + first;
     host_reference(&f, 0, 1);
   }
 }
@@ -77,10 +78,12 @@ static void check(pass_case *p, int i) {
 static void run_case(device *dev, int threads, enum equation equation, int steps, const int n[3],
                      uint64_t *random) {
   pass_case p;
+  const int states = equation_states(equation);
   case_open(&p, equation, steps, n, threads, random);
   for (int pass = 0; pass < PASSES; pass++) {
-    const int from = pass * steps & 1;
-    for (int i = 0; i < 2; i++) p.args.u[i] = p.got[from ^ i] + slab_offset(&p.c[0].s, 0, 0, 0);
+    const int from = pass * steps % states;
+    for (int i = 0; i < states; i++)
+      p.args.u[i] = p.got[(from + i) % states] + slab_offset(&p.c[0].s, 0, 0, 0);
     expect(&p, from);
     if (random_below(random, 4) == 0)
       operation_wavefront.host(&p.args, 0, threads);
@@ -88,7 +91,7 @@ static void run_case(device *dev, int threads, enum equation equation, int steps
       OK(dev->table->apply(dev, STREAM_INTERIOR, &operation_wavefront, &p.args, &E));
     OK(dev->table->sync(dev, STREAM_INTERIOR, &E));
     p.args.before += wavefront_counts(&p.args);
-    for (int i = 0; i < 2; i++) check(&p, i);
+    for (int i = 0; i < states; i++) check(&p, i);
   }
   case_close(&p);
 }
