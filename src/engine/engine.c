@@ -211,13 +211,13 @@ static int engine_take_medium(void *context, int z, int planes, float *values, e
 /* Rows of the model's own planes, as kernels read them. */
 static int engine_load_model(engine *g, int i, error *e) {
   const model *m = &g->physics.model;
-  const size_t points = (size_t)g->slab.nx * (size_t)g->files_slab.ny, bytes = points * sizeof(float);
+  const size_t points = (size_t)g->slab.nx * (size_t)g->files_slab.ny;
   const float *from = i == MEDIUM_V        ? m->V
                       : i == MEDIUM_SIGMA  ? m->sigma
                       : i == MEDIUM_LOSSES ? m->loss
                                            : m->velocity;
-  float *row = malloc(bytes);
-  if (!row) return FAIL(e, OUT_OF_MEMORY, bytes, "a plane of the medium");
+  float *row;
+  TRY(ALLOC(e, row, points, "a plane of the medium"));
   const int ghosts = i == MEDIUM_SIGMA ? RADIUS : 0;
   for (int z = -ghosts; z < g->slab.nz + ghosts && !e->id; z++) {
     const size_t first = (size_t)(z + ghosts) * points;

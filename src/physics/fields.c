@@ -28,11 +28,7 @@ void fields_plan(field_set *f, const config *c, const slab *s, const absorb *lay
   const bool density = config_density_varies(c), absorbs = config_medium_absorbs(c);
   f->count = 0;
   for (int i = 0; i < equation_states(c->equation); i++) {
-    field state = {.name = "u",
-                   .role = FIELD_STATE,
-                   .number = i,
-                   .exchanged = true,
-                   .saved = i < EQUATIONS[c->equation].levels};
+    field state = {.name = "u", .role = FIELD_STATE, .number = i, .saved = i < EQUATIONS[c->equation].levels};
     if (i == 1) snprintf(state.name, sizeof state.name, "previous");
     if (i > 1) snprintf(state.name, sizeof state.name, "previous_%c", (char)('0' + i));
     fields_add_slab(f, c, s, state);

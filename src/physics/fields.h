@@ -26,8 +26,8 @@ enum map_field {
 };
 
 enum field_role {
-  FIELD_STATE,  /* lies as the slab, with ghosts, as does a medium; by the steps before the newest */
-  FIELD_MEDIUM, /* what a number cannot say of it */
+  FIELD_STATE,  /* lies as the slab, with ghosts that neighbours send; by the steps before the newest */
+  FIELD_MEDIUM, /* what a number cannot say of one; lies as the slab, with ghosts */
   FIELD_MEMORY, /* lies as the slab, too, */
   FIELD_MAP,    /* and so does what is kept of all steps, by enum map_field */
   FIELD_LAYER   /* what absorbing layers remember: dense planes, without ghosts */
@@ -46,8 +46,7 @@ typedef struct field {
   char name[16]; /* in checkpoints: "u", "previous", "previous_2" ..., "psi_x" ...; of a medium its key */
   enum field_role role;
   int number;
-  bool exchanged; /* neighbours send its ghosts */
-  bool saved;     /* steps to come depend on it, so checkpoints hold it */
+  bool saved; /* steps to come depend on it, so checkpoints hold it */
   int64_t shape[3];
   float *
       values; /* device memory, not owned; NULL: only planned. As many planes as the slices hold; of the slab, all */

@@ -73,8 +73,8 @@ static int64_t *restart_read_numbers(shot *s, const checkpoint *c, const char *n
   checkpoint_arrays t = {0};
   *count = 0;
   if (!a || a->axes != 2) return NULL;
-  int64_t *numbers = calloc((size_t)a->shape[1] + 1, sizeof *numbers);
-  if (!numbers) FAIL(e, OUT_OF_MEMORY, (size_t)a->shape[1] * sizeof *numbers, "what a checkpoint lists");
+  int64_t *numbers;
+  ALLOC(e, numbers, a->shape[1], "what a checkpoint lists");
   checkpoint_arrays_add_numbers(&t, name, (numbers_part){numbers, a->shape[1]}, true);
   if (!error_agree(e, s->engine->comm) && !restart_read(s, c, &t, e)) *count = a->shape[1];
   return numbers;

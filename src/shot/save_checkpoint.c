@@ -52,12 +52,12 @@ static void save_checkpoint_done(writer_job *job, bool written) {
 
 /* `saved`: fields in the series; rank 0 knows their steps. Agreed. */
 static checkpoint_job *save_checkpoint_job(shot *s, int64_t saved, error *e) {
-  checkpoint_job *j = calloc(1, sizeof *j);
+  checkpoint_job *j;
   const size_t mine = s->engine->rank == 0 ? (size_t)saved : 0;
-  if (j) j->steps = calloc(mine + 1, sizeof *j->steps);
   const int64_t blocks = s->receivers.spill.file.blocks;
-  if (j && blocks) j->spilled = calloc((size_t)spill_count(blocks), sizeof *j->spilled);
-  if (j && j->steps && (j->spilled || !blocks)) {
+  static const char WHAT[] = "a checkpoint";
+  if (!ALLOC(e, j, 1, WHAT) && !ALLOC(e, j->steps, mine, WHAT) &&
+      !(blocks && ALLOC(e, j->spilled, spill_count(blocks), WHAT))) {
     j->blocks = blocks;
     j->job.write = save_checkpoint_write;
     j->job.done = save_checkpoint_done;
@@ -65,8 +65,7 @@ static checkpoint_job *save_checkpoint_job(shot *s, int64_t saved, error *e) {
     if (mine) memcpy(j->steps, s->saves.series.steps, mine * sizeof *j->steps);
     j->keys = fingerprint_make(s, e);
     j->meta = (checkpoint_meta){save_queue_run(s), j->keys};
-  } else
-    FAIL(e, OUT_OF_MEMORY, sizeof *j + (mine + 1) * sizeof *j->steps, "a checkpoint");
+  }
   if (!error_agree(e, s->engine->comm)) return j;
   if (j) save_checkpoint_free(j);
   return NULL;

@@ -89,13 +89,12 @@ int shot_plan(shot *s, engine *g, const shot_setup *setup, error *e) {
 
 int shot_stack(shot *lead, shot *const *rows, int count, error *e) {
   const slab *b = &lead->engine->slab;
-  const size_t bytes = (size_t)count * sizeof(void *);
-  sources **all = malloc(bytes);
-  receivers **all_receivers = malloc(bytes);
-  if (!all || !all_receivers) {
+  sources **all;
+  receivers **all_receivers;
+  TRY(ALLOC(e, all, count, "the shots"));
+  if (ALLOC(e, all_receivers, count, "the shots")) {
     free(all);
-    free(all_receivers);
-    return FAIL(e, OUT_OF_MEMORY, bytes, "the shots");
+    return e->id;
   }
   lead->rows = rows, lead->row_count = count;
   lead->stepper.args.ny = count; /* the engine's stack may have room for more */
@@ -191,7 +190,7 @@ static int shot_open_once(shot *s, error *e) {
   field_set f;
   shot_fields(s, &f);
   for (int i = 0, n = 0; i < f.count; i++)
-    if (f.list[i].exchanged) exchanged.fields[n++] = f.list[i].values;
+    if (f.list[i].role == FIELD_STATE) exchanged.fields[n++] = f.list[i].values;
   halo_open(&s->halo, persistent ? "ipc" : transport_name(g->config->transport), &exchanged, e);
   if (!e->id) shot_open_schedule(s, e);
   TRY(error_agree(e, g->comm));
