@@ -95,6 +95,7 @@ static int sources_tiles_of(int first, int count, int n, int size, int tiles[POI
 /* All tiles of the planes that the slab has. */
 typedef struct source_tiling {
   int ny, nx; /* tiles of a plane */
+  int rows;   /* of a tile: TILE_Y, but one of a stack, whose rows have sources of their own */
   int *begin; /* of each tile, and one more: of its shares; owned */
   const slab *b;
 } source_tiling;
@@ -109,7 +110,7 @@ static void sources_visit_tiles(const source_tiling *t, const source_spread *w, 
   for (int i = 0; i < w->count; i++) {
     const point_weights *p = &w->places[i];
     int ys[POINTS_MOST], xs[POINTS_MOST];
-    const int rows = sources_tiles_of(p->y, p->ny, t->b->ny, TILE_Y, ys),
+    const int rows = sources_tiles_of(p->y, p->ny, t->b->ny, t->rows, ys),
               columns = sources_tiles_of(p->x, p->nx, t->b->nx, TILE_X, xs);
     for (int z = larger(p->z, 0); z < smaller(p->z + p->nz, t->b->nz); z++)
       for (int k = 0; k < rows * columns; k++) {
@@ -133,7 +134,7 @@ static int sources_list_tiles(sources *s, source_spread *w, const source_tiling 
     const int first = i ? t->begin[i - 1] : 0, z = (int)(i / plane);
     if (t->begin[i] > first)
       w->tiles[s->tile_count++] =
-          (source_tile){z, (int)(i % plane / (size_t)t->nx) * TILE_Y, (int)(i % (size_t)t->nx) * TILE_X,
+          (source_tile){z, (int)(i % plane / (size_t)t->nx) * t->rows, (int)(i % (size_t)t->nx) * TILE_X,
                         first, t->begin[i] - first};
     s->plane_begin[z + 1] = s->tile_count;
   }
@@ -162,7 +163,9 @@ static int sources_check_imposed(const sources *s, const config *c, error *e) {
 static int sources_make_tiles(sources *s, error *e) {
   source_spread *w = s->planned;
   const slab *b = s->slab;
-  source_tiling t = {.ny = (b->ny + TILE_Y - 1) / TILE_Y, .nx = (b->nx + TILE_X - 1) / TILE_X, .b = b};
+  const int rows = s->part_count ? 1 : TILE_Y;
+  source_tiling t = {
+      .ny = (b->ny + rows - 1) / rows, .nx = (b->nx + TILE_X - 1) / TILE_X, .rows = rows, .b = b};
   const size_t all = sources_tile_count(&t);
   s->place_count = w->count;
   TRY(ALLOC(e, s->plane_begin, b->nz + 1, "the sources"));
