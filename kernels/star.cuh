@@ -70,6 +70,8 @@ template <class S> struct place {
  * same for every plane. Packs that no stored point reads are left out: corners, what lies beyond the ghosts, and the
  * halo where a plane only adds to sums in z. */
 template <class S, int THREADS = S::threads> struct copier {
+  const kernel_args &a;
+  const place<S> &tile;
   static constexpr int copies = (S::packs + THREADS - 1) / THREADS;
   static_assert(copies <= 64, "a bit each");
   using bits = std::conditional_t<(copies > 32), unsigned long long, unsigned>;
@@ -78,8 +80,8 @@ template <class S, int THREADS = S::threads> struct copier {
   bits all = 0, centre = 0; /* bit i: do copy i; ... in a plane that needs no halo */
   bits part = 0;            /* ... whose last floats are padding */
 
-  __device__ __forceinline__ copier(const kernel_args &a, const place<S> &tile, int thread_of_copiers)
-      : thread(thread_of_copiers) {
+  __device__ __forceinline__ copier(const kernel_args &args, const place<S> &t, int thread_of_copiers)
+      : a(args), tile(t), thread(thread_of_copiers) {
 #pragma unroll
     for (int i = 0; i < copies; i++) {
       const int pack = thread + i * THREADS;
@@ -93,13 +95,12 @@ template <class S, int THREADS = S::threads> struct copier {
     }
   }
 
-  /* Calls pack(to, from, part) for each pack to copy. `plane` is the tile's first point in global memory,
-   * `slot` the start of a ring slot. */
+  /* Calls pack(to, from, part) for each pack of plane z to copy to a slot of the ring. */
   template <class Pack>
-  __device__ __forceinline__ void copy(float *slot, const float *plane, bool halo, const Pack &pack) const {
-    const bits todo = halo ? all : centre;
-    float4 *to = reinterpret_cast<float4 *>(slot) + thread;
-    const float4 *source = reinterpret_cast<const float4 *>(plane);
+  __device__ __forceinline__ void copy(float *ring, int slot, int z, const Pack &pack) const {
+    const bits todo = tile.owns(z) ? all : centre;
+    float4 *to = reinterpret_cast<float4 *>(ring + slot * S::slot) + thread;
+    const float4 *source = reinterpret_cast<const float4 *>(tile.plane(a.in, a, z));
 #pragma unroll
     for (int i = 0; i < copies; i++)
       if (todo >> i & 1) pack(to + i * THREADS, source + from[i], part >> i & 1);
@@ -280,8 +281,9 @@ template <class S> struct points {
     return field + (ptrdiff_t)z * (ptrdiff_t)a.plane + at;
   }
 
-  /* `slot` holds plane z and `centre`, where the equation needs it, plane z - 4. */
-  __device__ __forceinline__ void add(int z, const float *slot, const float *centre) {
+  /* Plane z is in a slot of the ring. */
+  __device__ __forceinline__ void add(int z, const float *ring, int in_slot) {
+    const float *slot = ring + in_slot * S::slot, *centre = ring + centre_slot<S>(in_slot) * S::slot;
     float u[S::rows][PACK], done[S::rows][PACK];
 #pragma unroll
     for (int j = 0; j < S::rows; j++) load(u[j], slot + own + j * S::pitch);
@@ -314,6 +316,29 @@ template <class S> struct points {
     }
   }
 };
+
+/* Calls plane(z, slot) for each plane that comes in, and the slot it is in. */
+template <class S, class Plane>
+__device__ __forceinline__ void each_plane(const place<S> &tile, const Plane &plane) {
+  for (int z = tile.z_begin - RADIUS, slot = 0; z < tile.z_end + RADIUS; z++) {
+    plane(z, slot);
+    slot = slot_after<S>(slot, 1); /* jacobi with one: the same; else z-4 .. z-1 stay for their centres */
+  }
+}
+
+/* The same for kernels whose threads keep S::stages - 1 planes on their way: fetch(z, slot) starts copies, none past the
+ * last plane; await() waits until those of the oldest have landed and nobody reads the plane before it. */
+template <class S, class Fetch, class Await>
+__device__ __forceinline__ void fetch_ahead(const place<S> &tile, points<S> &points, const float *ring,
+                                            const Fetch &fetch, const Await &await) {
+  constexpr int AHEAD = S::stages - 1;
+  for (int i = 0; i < AHEAD; i++) fetch(tile.z_begin - RADIUS + i, i);
+  each_plane<S>(tile, [&](int z, int slot) {
+    await();
+    fetch(z + AHEAD, slot_after<S>(slot, AHEAD));
+    points.add(z, ring, slot);
+  });
+}
 
 /* The shape for an equation with 0, 1 or more operands. */
 template <enum equation Q, class None, class One, class More>
