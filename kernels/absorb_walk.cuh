@@ -10,6 +10,7 @@
 #ifndef STENCIL_ABSORB_WALK_CUH
 #define STENCIL_ABSORB_WALK_CUH
 
+#include <cuda_pipeline_primitives.h>
 #include "absorb.cuh"
 #include "bulk_tensor_launch.cuh"
 #include "star.cuh"
@@ -116,18 +117,14 @@ template <int AXIS, int INWARD, int TURNS, bool PACKS, bool FLAT> struct walk {
   __device__ __forceinline__ void ask(int t, int o, const float *from) const {
     float *to = operand(t, o);
     if (PACKS)
-      bulk_tensor::copy_pack(to, from);
+      __pipeline_memcpy_async(to, from, sizeof(float4));
     else
 #pragma unroll
       for (int n = 0; n < PACK; n++)
-        if (n < lanes) bulk_tensor::copy_float(to + n, from + n);
-  }
-  /* The copies of a turn are those between two calls of this. */
-  __device__ __forceinline__ void asked() const {
-    bulk_tensor::end_group();
+        if (n < lanes) __pipeline_memcpy_async(to + n, from + n, sizeof(float));
   }
   __device__ __forceinline__ void await_own() const {
-    bulk_tensor::wait_groups<TURNS - 1>();
+    __pipeline_wait_prior(TURNS - 1);
   }
   __device__ __forceinline__ void get(float v[PACK], const float *from) const {
     if (PACKS)

@@ -75,9 +75,10 @@ template <enum equation Q, bool TERMS, int AXIS, int INWARD, bool PACKS, row_kin
       w.ask(t, ZETA, s.zeta + (state + t * state_step));
       w.ask(t, OUT, (f.before ? f.before : f.out) + (w.at + t * w.step));
       if (f.medium[0]) w.ask(t, MEDIUM, f.medium[0] + (w.at + t * w.step));
-      if (has_addend) bulk_tensor::copy_pack(w.operand(t, ADDEND), a.addends + (addend + t * addend_step));
+      if (has_addend)
+        __pipeline_memcpy_async(w.operand(t, ADDEND), a.addends + (addend + t * addend_step), sizeof(float4));
     }
-    w.asked();
+    __pipeline_commit(); /* the copies of a turn */
   }
   __device__ __forceinline__ void renew(int t, int k, const float before[PACK]) {
     const float *b = s.coefficients + (2 * a.width + w.c.i + t + k);
