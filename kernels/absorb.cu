@@ -1,10 +1,14 @@
 /* The absorbing layers on a CUDA device, one launch for what a range of planes has of the shell. The shell is three
  * kinds of boxes without overlap: all points of the layers along z; of the other planes those along y; of what remains
- * those along x. Along z and y a thread goes through the layer, inward, with nine points of the field and four psi at
- * hand, since what a point reads along the axis its neighbours there read too; where layers cross it computes point by
- * point what the other axes add. Along x neighbours are in the same lines: a thread has a point.
+ * those along x. What a point reads along its layer's axis its neighbours there read too, so it is passed on in
+ * registers:
  *
- * A thread a point everywhere took 1.9 times as long (512^3, 20 points at all faces, one H200). */
+ *   along z and y: a thread goes through the layer, inward, with nine points of the field and four psi at hand; where
+ *     layers cross it computes point by point what the other axes add.
+ *   along x: a warp takes the layer of a row, a point a lane, and lanes shuffle.
+ *
+ * So a point loads and stores what is its own, once. A thread a point, with all it needs from the caches, took 1.9
+ * times as long (512^3, 20 points at all faces, one H200). */
 #include "absorb.cuh"
 
 namespace absorbing {
@@ -12,8 +16,10 @@ namespace absorbing {
 enum {
   WARPS = 8,
   BLOCK = LANES * WARPS,
-  ENOUGH = 8192, /* warps: where there are fewer, layers are cut into pieces ... */
-  PIECE = 4      /* ... of so many points at least, since each begins with those before and after it */
+  SEGMENT = LANES - 2 * RADIUS, /* points of a row that a warp takes, beside those it needs for them */
+  ROWS = 4,                     /* that a warp takes one after the other, and asks for together */
+  ENOUGH = 8192,                /* warps: where there are fewer, layers are cut into pieces ... */
+  PIECE = 4 /* ... of so many points at least, since each begins with those before and after it */
 };
 
 struct shell {
@@ -114,15 +120,114 @@ static __device__ __forceinline__ void revisit_layer(const absorb_args &a, bool 
   for (int left = count - 1; left >= 0; left--) r.turn(left);
 }
 
-/* Point i of those in layers along x, of rows of a plane. */
-static __device__ __forceinline__ void revisit_in_row(const absorb_args &a, const shell &s, int z, int i) {
+/* Rows [y, y_end) of a plane, at most ROWS. */
+struct row_group {
+  int z, y, y_end;
+};
+
+/* A lane's points, one of each row, and what it needs for them. */
+struct row_lane {
+  const absorb_args &a;
+  const row_group &rows;
+  int x, layers; /* layers: points of a row of the state */
+  bool reads, has_psi, owns;
+  int pitch;                   /* of the addends */
+  ptrdiff_t at, state, addend; /* of the first row's point */
+  float psi_a, psi_b, zeta_a, zeta_b;
+  float u[ROWS], before[ROWS], memory[ROWS];
+
+  /* `first`: the segment's first point, from the outer edge. */
+  __device__ __forceinline__ row_lane(const absorb_args &args, const row_group &group, int first, int inward)
+      : a(args), rows(group) {
+    const kernel_args &f = a.field;
+    const absorb_axis &s = a.axis[0];
+    const float *c = s.coefficients;
+    const int lane = (int)(threadIdx.x % LANES), k = first + lane - RADIUS,
+              end = min(first + SEGMENT, a.width);
+    reads = k < end + RADIUS, has_psi = lane >= RADIUS && k < end + ABSORB_BEYOND,
+    owns = lane >= RADIUS && k < end;
+    x = inward > 0 ? k : f.nx - 1 - k;
+    layers = s.lo + s.hi;
+    at = (ptrdiff_t)f.plane * rows.z + (ptrdiff_t)f.pitch * rows.y + x;
+    state = ((ptrdiff_t)rows.z * f.ny + rows.y) * layers +
+            absorb_stored(&s, a.width, {0, inward}, has_psi ? k : 0);
+    has_psi = has_psi && k < a.width; /* psi past the layer is 0, and not read */
+    const absorb_addends addends = absorb_addends_of(&s, a.width, f.nz);
+    pitch = addends.pitch;
+    addend = absorb_addend_at(&addends, f.ny, inward < 0, {rows.z, rows.y, x});
+    psi_a = has_psi ? c[2 * a.width + k] : 0, psi_b = has_psi ? c[3 * a.width + ABSORB_BEYOND + k] : 0;
+    zeta_a = owns ? c[k] : 0, zeta_b = owns ? c[a.width + k] : 0;
+  }
+  __device__ __forceinline__ bool exists(int j) const { return rows.y + j < rows.y_end; }
+  __device__ __forceinline__ ptrdiff_t point(int j) const { return at + j * (ptrdiff_t)a.field.pitch; }
+  __device__ __forceinline__ ptrdiff_t value(int j) const { return state + j * layers; }
+  __device__ __forceinline__ float *addend_at(int j) const {
+    return a.addends + (addend + j * (ptrdiff_t)pitch);
+  }
+
+  __device__ __forceinline__ void load() {
+    const absorb_axis &s = a.axis[0];
+#pragma unroll
+    for (int j = 0; j < ROWS; j++) {
+      u[j] = exists(j) && reads ? a.field.in[point(j)] : 0;
+      before[j] = exists(j) && has_psi ? s.psi_in[value(j)] : 0;
+      memory[j] = exists(j) && owns ? *addend_at(j) : 0;
+    }
+  }
+  /* d(psi)/ds, from the psi of all lanes of the warp. */
+  __device__ __forceinline__ float slope_of(float own) const {
+    float psi[ABSORB_BEYOND + 1] = {own};
+#pragma unroll
+    for (int r = 1; r <= ABSORB_BEYOND; r++) psi[r] = __shfl_down_sync(~0u, own, r);
+    return absorb_slope(&a.axis[0], psi[0], psi[1], psi[2], psi[3]);
+  }
+  /* What the layer adds to the point of row j, whose psi and addend it stores; by all lanes of the warp. */
+  __device__ __forceinline__ float renew(int j) {
+    const absorb_axis &s = a.axis[0];
+    float near[2 * RADIUS + 1];
+    near[RADIUS] = u[j];
+#pragma unroll
+    for (int r = 1; r <= RADIUS; r++) {
+      near[RADIUS - r] = __shfl_up_sync(~0u, u[j], r);
+      near[RADIUS + r] = __shfl_down_sync(~0u, u[j], r);
+    }
+    const float psi = absorb_psi(psi_a, psi_b, a.difference, near + RADIUS, 1, before[j]);
+    const float zeta_before = memory[j] - slope_of(before[j]), slope = slope_of(psi);
+    const float zeta =
+        absorb_zeta(zeta_a, zeta_b, absorb_second(&s, a.field.wx, near + RADIUS, 1), slope, zeta_before);
+    const float added = 0.0f + (slope + zeta);
+    if (owns && exists(j)) s.psi_out[value(j)] = psi, *addend_at(j) = added;
+    return added;
+  }
+};
+
+/* The points of a segment of these rows. */
+static __device__ __forceinline__ void revisit_segment(const absorb_args &a, bool images, row_lane &lane) {
   const kernel_args &f = a.field;
-  const int points = a.axis[0].lo + a.axis[0].hi, k = i % points;
-  const absorb_point p = {z, s.y.lo + i / points, k < a.axis[0].lo ? k : f.nx - points + k};
-  const ptrdiff_t at = (ptrdiff_t)f.plane * p.z + (ptrdiff_t)f.pitch * p.y + p.x;
-  if (p.y >= s.y.hi) return;
-  const float sum = absorb_along(&a, 0, p);
-  revise(f, s.images, p, at, terms_add(&f, at, point_gain_at(&f, at), sum, f.out[at]));
+  float out[ROWS], medium[ROWS];
+  lane.load();
+#pragma unroll
+  for (int j = 0; j < ROWS; j++) {
+    const bool owns = lane.owns && lane.exists(j);
+    out[j] = owns ? f.out[lane.point(j)] : 0;
+    medium[j] = owns ? point_gain_at(&f, lane.point(j)) : 0;
+  }
+#pragma unroll
+  for (int j = 0; j < ROWS; j++) {
+    const float sum = lane.renew(j);
+    if (lane.owns && lane.exists(j))
+      revise(f, images, {lane.rows.z, lane.rows.y + j, lane.x}, lane.point(j),
+             terms_add(&f, lane.point(j), medium[j], sum, out[j]));
+  }
+}
+
+static __device__ __forceinline__ void revisit_rows(const absorb_args &a, bool images,
+                                                    const row_group &rows) {
+  for (int first = 0; first < a.width; first += SEGMENT)
+    for (int inward = a.axis[0].lo ? 1 : -1; inward >= (a.axis[0].hi ? -1 : 1); inward -= 2) {
+      row_lane lane(a, rows, first, inward);
+      revisit_segment(a, images, lane);
+    }
 }
 
 static __global__ void __launch_bounds__(BLOCK, 3)
@@ -144,8 +249,9 @@ static __global__ void __launch_bounds__(BLOCK, 3)
     return;
   }
   block -= s.along_y.blocks();
-  revisit_in_row(a, s, s.z.lo + (int)(block / s.blocks_row),
-                 (int)(block % s.blocks_row * BLOCK + threadIdx.x));
+  const int z = s.z.lo + (int)(block / s.blocks_row);
+  const int y = s.y.lo + ((int)(block % s.blocks_row) * WARPS + warp) * ROWS;
+  if (y < s.y.hi) revisit_rows(a, s.images, {z, y, s.y.hi});
 }
 
 /* Layers of `width` points, cut as if there were two of them; across them are tiles_x tiles of x and `others` points of
@@ -165,7 +271,7 @@ static shell shell_of(const absorb_args &a, long long *blocks) {
   for (int face = 0; face < FACE_COUNT; face++) s.images = s.images || f.ghosts[face] != GHOST_KEEP;
   s.along_z = layers_of(s.z, s.tiles_x, f.ny, a.width);
   s.along_y = layers_of(s.y, s.tiles_x, s.z.between(), a.width);
-  s.blocks_row = blocks_for((long long)s.y.between() * (a.axis[0].lo + a.axis[0].hi), BLOCK);
+  if (a.axis[0].lo + a.axis[0].hi > 0) s.blocks_row = blocks_for(s.y.between(), WARPS * ROWS);
   *blocks = (long long)s.along_z.blocks() + s.along_y.blocks() + (long long)s.blocks_row * s.z.between();
   return s;
 }

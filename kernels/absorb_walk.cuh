@@ -10,7 +10,6 @@
 #ifndef STENCIL_ABSORB_WALK_CUH
 #define STENCIL_ABSORB_WALK_CUH
 
-#include <cuda_pipeline_primitives.h>
 #include "absorb.cuh"
 #include "bulk_tensor_launch.cuh"
 #include "star.cuh"
@@ -55,9 +54,8 @@ struct course {
 };
 
 /* A thread on its way along axis 1 (y) or 2 (z), up or down. It asks for its own operands TURNS turns ahead. FLAT: through
- * a stack along z, whose rows do not look at each other (kernel_args.flat). PACKS: rows are whole packs, so that those of the
- * state are on 16 bytes. */
-template <int AXIS, int INWARD, int TURNS, bool PACKS, bool FLAT> struct walk {
+ * a stack along z, whose rows do not look at each other (kernel_args.flat). */
+template <int AXIS, int INWARD, int TURNS, bool FLAT> struct walk {
   static constexpr int HALO = FLAT ? 0 : RADIUS; /* rows of a tile before and after its own */
   static constexpr int TILE = TILE_X * (WALK_WARPS + 2 * HALO);
   const kernel_args &f;
@@ -113,34 +111,30 @@ template <int AXIS, int INWARD, int TURNS, bool PACKS, bool FLAT> struct walk {
   __device__ __forceinline__ float *operand(int t, int o) const {
     return own + (t % TURNS * (OPERANDS / TURNS) + o) * (WALK_THREADS * PACK);
   }
-  /* Starts the copy of a pack, or of the points of it that exist. */
-  __device__ __forceinline__ void ask(int t, int o, const float *from) const {
+  /* Starts the copy of those points of a pack whose bits are set. */
+  __device__ __forceinline__ void ask(int t, int o, const float *from, bool pack, unsigned points) const {
     float *to = operand(t, o);
-    if (PACKS)
-      __pipeline_memcpy_async(to, from, sizeof(float4));
-    else
+    if (pack) return bulk_tensor::copy_pack(to, from);
 #pragma unroll
-      for (int n = 0; n < PACK; n++)
-        if (n < lanes) __pipeline_memcpy_async(to + n, from + n, sizeof(float));
+    for (int n = 0; n < PACK; n++)
+      if (points >> n & 1) bulk_tensor::copy_float(to + n, from + n);
+  }
+  /* The copies of a turn are those between two calls of this. */
+  __device__ __forceinline__ void asked() const {
+    bulk_tensor::end_group();
   }
   __device__ __forceinline__ void await_own() const {
-    __pipeline_wait_prior(TURNS - 1);
+    bulk_tensor::wait_groups<TURNS - 1>();
   }
-  __device__ __forceinline__ void get(float v[PACK], const float *from) const {
-    if (PACKS)
-      star::load(v, from);
-    else
-#pragma unroll
-      for (int n = 0; n < PACK; n++)
-        if (n < lanes) v[n] = from[n];
-  }
-  __device__ __forceinline__ void put(float *to, const float v[PACK]) const {
-    if (PACKS)
+  __device__ __forceinline__ void put(float *to, const float v[PACK], bool pack, unsigned points) const {
+    if (pack)
       star::put(to, v);
     else
-#pragma unroll
-      for (int n = 0; n < PACK; n++)
-        if (n < lanes) to[n] = v[n];
+      star::put_points(to, v, points);
+  }
+  /* Bits: which points of the pack exist. */
+  __device__ __forceinline__ unsigned existing() const {
+    return lanes < 1 ? 0 : lanes < PACK ? (1u << lanes) - 1 : 15;
   }
 
   __device__ __forceinline__ void open() {

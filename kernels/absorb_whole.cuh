@@ -34,7 +34,7 @@ template <enum equation Q, bool TERMS, int AXIS, int INWARD, bool PACKS, row_kin
   static constexpr int TURNS = CROSSING ? 1 : 2; /* ahead: where layers cross, all room is for one turn */
   const absorb_args &a;
   const absorb_axis &s;
-  walk<AXIS, INWARD, TURNS, PACKS, ROWS == STACKED> w;
+  walk<AXIS, INWARD, TURNS, ROWS == STACKED> w;
   ptrdiff_t state_step, state;        /* as step and at, of the state */
   ptrdiff_t addend_step, addend;      /* ... of the addends of layers along x */
   bool has_addend;                    /* has the pack points in a layer along x? */
@@ -63,22 +63,24 @@ template <enum equation Q, bool TERMS, int AXIS, int INWARD, bool PACKS, row_kin
   /* CROSSING: starts the copies of what add_along_y reads. */
   __device__ __forceinline__ void ask_along_y(int t) const {
     const absorb_axis &sy = a.axis[1];
+    const unsigned points = PACKS ? 0 : w.existing();
     if (t >= w.c.count || w.lanes < 1) return;
-    w.ask(t, ZETA_Y, sy.zeta + state_along_y(t, 0));
+    w.ask(t, ZETA_Y, sy.zeta + state_along_y(t, 0), PACKS, points);
 #pragma unroll
-    for (int k = 0; k <= ABSORB_BEYOND; k++) w.ask(t, BEFORE_Y + k, sy.psi_in + state_along_y(t, k));
+    for (int k = 0; k <= ABSORB_BEYOND; k++)
+      w.ask(t, BEFORE_Y + k, sy.psi_in + state_along_y(t, k), PACKS, points);
   }
   __device__ __forceinline__ void ask_for(int t) const {
     const kernel_args &f = a.field;
     if (t < w.c.count && w.lanes > 0) {
-      w.ask(t, BEFORE, remembered(t, ABSORB_BEYOND));
-      w.ask(t, ZETA, s.zeta + (state + t * state_step));
-      w.ask(t, OUT, (f.before ? f.before : f.out) + (w.at + t * w.step));
-      if (f.medium[0]) w.ask(t, MEDIUM, f.medium[0] + (w.at + t * w.step));
-      if (has_addend)
-        __pipeline_memcpy_async(w.operand(t, ADDEND), a.addends + (addend + t * addend_step), sizeof(float4));
+      const unsigned points = PACKS ? 0 : w.existing();
+      w.ask(t, BEFORE, remembered(t, ABSORB_BEYOND), PACKS, points);
+      w.ask(t, ZETA, s.zeta + (state + t * state_step), PACKS, points);
+      w.ask(t, OUT, (f.before ? f.before : f.out) + (w.at + t * w.step), PACKS, points);
+      if (f.medium[0]) w.ask(t, MEDIUM, f.medium[0] + (w.at + t * w.step), PACKS, points);
+      if (has_addend) w.ask(t, ADDEND, a.addends + (addend + t * addend_step), true, 0);
     }
-    __pipeline_commit(); /* the copies of a turn */
+    w.asked();
   }
   __device__ __forceinline__ void renew(int t, int k, const float before[PACK]) {
     const float *b = s.coefficients + (2 * a.width + w.c.i + t + k);
@@ -132,9 +134,10 @@ template <enum equation Q, bool TERMS, int AXIS, int INWARD, bool PACKS, row_kin
       asm volatile("" ::: "memory"); /* or all is loaded at once */
     }
     if (w.lanes < 1) return;
+    const unsigned points = PACKS ? 0 : w.existing();
     const ptrdiff_t at = state_along_y(t, 0);
-    w.put(sy.psi_out + at, psi_y);
-    w.put(sy.zeta + at, zeta_y);
+    w.put(sy.psi_out + at, psi_y, PACKS, points);
+    w.put(sy.zeta + at, zeta_y, PACKS, points);
   }
   /* What layers along the axes before this one add. */
   __device__ __forceinline__ void look_up(float sum[PACK], int t) const {
@@ -150,7 +153,12 @@ template <enum equation Q, bool TERMS, int AXIS, int INWARD, bool PACKS, row_kin
   __device__ __forceinline__ void load_term(float to[PACK], const float *from, int t) const {
     const float *row = from + (w.at + t * w.step);
     if (t + 1 < w.c.count) asm volatile("prefetch.global.L2 [%0];" ::"l"(row + w.step));
-    w.get(to, row);
+    if (PACKS)
+      star::load(to, row);
+    else
+#pragma unroll
+      for (int n = 0; n < PACK; n++)
+        if (n < w.lanes) to[n] = row[n];
   }
   __device__ __forceinline__ void load_terms(terms_pack &p, int t) const {
     const kernel_terms &k = a.field.terms;
@@ -183,7 +191,7 @@ template <enum equation Q, bool TERMS, int AXIS, int INWARD, bool PACKS, row_kin
     if (w.lanes < 1) return;
 #pragma unroll
     for (int l = 0; l < MEMORIES_MAX; l++)
-      if (l < k.memories) w.put(k.memory[l] + (w.at + t * w.step), p.r[l]);
+      if (l < k.memories) w.put(k.memory[l] + (w.at + t * w.step), p.r[l], PACKS, PACKS ? 0 : w.existing());
   }
   __device__ __forceinline__ void start() {
     float before[ABSORB_BEYOND][PACK] = {};
@@ -251,21 +259,21 @@ template <enum equation Q, bool TERMS, int AXIS, int INWARD, bool PACKS, row_kin
   }
   __device__ __forceinline__ void store(int t, const float zeta[PACK], const float out[PACK]) const {
     if (w.lanes < 1) return;
+    const unsigned points = PACKS ? 0 : w.existing();
     const int beyond = AXIS == 2 ? absorb_left(&a, {w.c.i + t, INWARD}, w.c.z + t * INWARD) : 0;
-    w.put(s.psi_out + (state + t * state_step), psi[0]);
-    w.put(s.zeta + (state + t * state_step), zeta);
-    w.put(a.field.out + (w.at + t * w.step), out);
+    w.put(s.psi_out + (state + t * state_step), psi[0], PACKS, points);
+    w.put(s.zeta + (state + t * state_step), zeta, PACKS, points);
+    w.put(a.field.out + (w.at + t * w.step), out, PACKS, points);
 #pragma unroll
     for (int k = 1; k <= ABSORB_BEYOND; k++)
-      if (k <= beyond) w.put(s.psi_out + (state + (t + k) * state_step), psi[k]);
+      if (k <= beyond) w.put(s.psi_out + (state + (t + k) * state_step), psi[k], PACKS, points);
   }
   /* Images in z of the rows that it has stored along y. */
   __device__ __forceinline__ void store_images() const {
     const kernel_args &f = a.field;
-    if (!ghosts_touch(w.z(), f.nz, f.ghosts[FACE_Z_LO], f.ghosts[FACE_Z_HI])) return;
+    if (w.lanes < 1 || !ghosts_touch(w.z(), f.nz, f.ghosts[FACE_Z_LO], f.ghosts[FACE_Z_HI])) return;
 #pragma unroll 1
-    for (int t = 0; t < w.c.count; t++)
-      for (int n = 0; n < PACK && n < w.lanes; n++) ghosts_renew(&f, w.z(), w.y() + t * INWARD, w.x() + n);
+    for (int t = 0; t < w.c.count; t++) images::store_in_z(f, f.out + (w.at + t * w.step), w.z(), w.lanes);
   }
 };
 
@@ -329,16 +337,18 @@ static __device__ __forceinline__ void walk_along_y(const absorb_args &a, const 
                                             shared);
 }
 
-/* Images in z of what the sweep has stored, a point a thread. */
+/* Images in z of what the sweep has stored, a pack a thread. */
 static __device__ __forceinline__ void store_images(const absorb_args &a, const whole_shell &s,
                                                     unsigned block) {
   const kernel_args &f = a.field;
-  const int i = (int)(block * WALK_THREADS + threadIdx.x), x = i % f.nx, y = s.y.lo + i / f.nx;
+  const int packs = (f.nx + PACK - 1) / PACK, i = (int)(block * WALK_THREADS + threadIdx.x),
+            x = i % packs * PACK, y = s.y.lo + i / packs;
   await_launch_before();
   if (y >= s.y.hi) return;
   for (int n = 0; n < images::NEAR_FACES; n++) {
     const int z = images::plane_near_face(n, f.nz);
-    if (z >= s.z.lo && z < s.z.hi) ghosts_renew(&f, z, y, x);
+    if (z >= s.z.lo && z < s.z.hi)
+      images::store_in_z(f, f.out + ((ptrdiff_t)f.plane * z + (ptrdiff_t)f.pitch * y + x), z, f.nx - x);
   }
 }
 
@@ -426,8 +436,8 @@ cudaError_t launch_whole(const absorb_args &args, const whole_shell &shell, cuda
   static const whole_kernel packs(reinterpret_cast<const void *>(whole<Q, TERMS, true, STACK>)),
       points(reinterpret_cast<const void *>(whole<Q, TERMS, false, STACK>));
   const whole_kernel &kernel = args.field.nx % PACK ? points : packs;
-  const unsigned blocks =
-      shell.walks() + blocks_for((long long)shell.image_rows * args.field.nx, WALK_THREADS);
+  const long long image_packs = (long long)shell.image_rows * blocks_for(args.field.nx, PACK);
+  const unsigned blocks = shell.walks() + blocks_for(image_packs, WALK_THREADS);
   if (blocks == 0) return cudaSuccess;
   absorb_args a = args;
   whole_shell s = shell;

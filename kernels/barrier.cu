@@ -38,15 +38,16 @@ static __device__ __forceinline__ void fill_stages(const kernel_args &a, const s
                                                    float *ring, block_barrier *full, block_barrier *empty) {
   const star::copier<S, S::helpers> copies(a, tile, (int)threadIdx.x - S::workers);
   turn<S> t;
-  star::each_plane<S>(tile, [&](int z, int slot) {
+  for (int z = tile.z_begin - RADIUS, slot = 0; z < tile.z_end + RADIUS; z++) {
     empty[t.stage].wait_parity(!t.odd); /* the round before the first counts as done */
-    copies.copy(ring, slot, z,
+    copies.copy(ring + slot * S::slot, tile.plane(a.in, a, z), tile.owns(z),
                 [](float4 *to, const float4 *from, bool) { __pipeline_memcpy_async(to, from, sizeof *to); });
     __syncwarp();
     __pipeline_arrive_on(cuda::device::barrier_native_handle(full[t.stage]));
     (void)full[t.stage].arrive();
+    slot = star::slot_after<S>(slot, 1);
     t.next();
-  });
+  }
 }
 
 template <class S>
@@ -55,12 +56,13 @@ static __device__ __forceinline__ void add_stages(const kernel_args &a, const st
                                                   block_barrier *empty) {
   star::points<S> points(a, tile, (int)threadIdx.x);
   turn<S> t;
-  star::each_plane<S>(tile, [&](int z, int slot) {
+  for (int z = tile.z_begin - RADIUS, slot = 0; z < tile.z_end + RADIUS; z++) {
     full[t.stage].wait_parity(t.odd);
-    points.add(z, ring, slot);
+    points.add(z, ring + slot * S::slot, ring + star::centre_slot<S>(slot) * S::slot);
     (void)empty[t.stage].arrive();
+    slot = star::slot_after<S>(slot, 1);
     t.next();
-  });
+  }
 }
 
 template <class S>

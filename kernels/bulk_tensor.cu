@@ -60,6 +60,15 @@ template <bool GRADIENT, bool ADDED, class Launch> int of_terms(const kernel_ter
                    : of_memories<false, GRADIENT, ADDED>(t.memories, launch);
 }
 
+template <enum equation Q> int launch_terms(const kernel_args *args, void *stream) {
+  const auto launch_kind = [=](auto kind) {
+    return launch(shapes<terms_shape<Q, decltype(kind)>>(), args, stream);
+  };
+  return args->terms.added.x    ? of_terms<true, true>(args->terms, launch_kind)
+         : args->terms.recalled ? of_terms<true, false>(args->terms, launch_kind)
+                                : of_terms<false, false>(args->terms, launch_kind);
+}
+
 /* Of rows of a stack (kernel_args.flat): few halos, so wide tiles. More terms leave less room for planes. */
 template <enum equation Q, class Terms>
 using flat_shape = shape < Q,
@@ -67,10 +76,9 @@ using flat_shape = shape < Q,
       Terms::end<8 ? 5 : 4, 2, 1,
                  terms_kind<Terms::density, Terms::memories, Terms::gradient, Terms::added, true>>;
 
-template <enum equation Q, bool FLAT> int launch_terms(const kernel_args *args, void *stream) {
+template <enum equation Q> int launch_flat(const kernel_args *args, void *stream) {
   const auto launch_kind = [=](auto kind) {
-    typedef decltype(kind) T;
-    return launch(shapes<std::conditional_t<FLAT, flat_shape<Q, T>, terms_shape<Q, T>>>(), args, stream);
+    return launch(shapes<flat_shape<Q, decltype(kind)>>(), args, stream);
   };
   return args->terms.added.x    ? of_terms<true, true>(args->terms, launch_kind)
          : args->terms.recalled ? of_terms<true, false>(args->terms, launch_kind)
@@ -83,8 +91,8 @@ extern "C" int cuda_bulk_tensor(const kernel_args *args, void *stream) {
   return star::of_equation(args->equation, [=](auto q) {
     constexpr enum equation Q = decltype(q)::value;
     if constexpr (star::has_terms<Q>) {
-      if (kernel_is_stack(args)) return bulk_tensor::launch_terms<Q, true>(args, stream);
-      if (terms_any(&args->terms)) return bulk_tensor::launch_terms<Q, false>(args, stream);
+      if (kernel_is_stack(args)) return bulk_tensor::launch_flat<Q>(args, stream);
+      if (terms_any(&args->terms)) return bulk_tensor::launch_terms<Q>(args, stream);
     }
     return bulk_tensor::launch(typename bulk_tensor::shapes_of<Q>::plain(), args, stream);
   });

@@ -23,7 +23,6 @@
 #define STENCIL_BULK_TENSOR_CUH
 
 #include "bulk_tensor_ring.cuh"
-#include "launch_behind.cuh"
 #include "star.cuh"
 #include "terms.h"
 
@@ -154,13 +153,21 @@ __device__ __forceinline__ unsigned added_points(const kernel_added &reach, cons
   return bits;
 }
 
+/* Stores a row of `lanes` points. */
+__device__ __forceinline__ void store_row(float *to, const float v[PACK], bool exists, int lanes) {
+  if (exists && lanes >= PACK) return put(to, v);
+#pragma unroll
+  for (int i = 0; i < PACK; i++)
+    if (exists && i < lanes) to[i] = v[i];
+}
+
 /* From the sums of a row to its new values, where the equation has terms. `operand`: its first term in a slot; `at`:
  * floats from own point (0, 0, 0); x: what layers add to points whose bits are set. */
 template <class S>
 __device__ __forceinline__ void finish_row(float row[PACK], const float u[PACK], const float m[][PACK],
                                            const float before[PACK], const float *operand,
-                                           const kernel_args &a, int lanes, ptrdiff_t at, const float x[PACK],
-                                           unsigned added) {
+                                           const kernel_args &a, bool exists, int lanes, ptrdiff_t at,
+                                           const float x[PACK], unsigned added) {
   typedef typename S::terms_kind T;
   float V[PACK] = {}, kappa[PACK] = {}, recalled[PACK] = {}, g[PACK] = {}, r[MEMORIES_MAX][PACK] = {};
   if (T::density) load(V, operand);
@@ -186,9 +193,9 @@ __device__ __forceinline__ void finish_row(float row[PACK], const float u[PACK],
 #pragma unroll
     for (int l = 0; l < T::memories; l++) r[l][i] = p.r[l];
   }
-  if (T::gradient) put(a.terms.gradient + at, g, lanes);
+  if (T::gradient) store_row(a.terms.gradient + at, g, exists, lanes);
 #pragma unroll
-  for (int l = 0; l < T::memories; l++) put(a.terms.memory[l] + at, r[l], lanes);
+  for (int l = 0; l < T::memories; l++) store_row(a.terms.memory[l] + at, r[l], exists, lanes);
 }
 
 /* From the sums to the new values. `operands` and `centres` (u itself, four planes ago) are at the thread's
@@ -218,8 +225,8 @@ __device__ __forceinline__ void finish(float done[S::rows][PACK], const float *o
         load(addend, operand + T::x * S::tile);
       else if (added)
         load(addend, addends.at + j * addends.pitch);
-      finish_row<S>(done[j], u, m, before, operand, a, j < own.rows ? own.lanes : 0,
-                    at + j * (ptrdiff_t)a.pitch, addend,
+      finish_row<S>(done[j], u, m, before, operand, a, j < own.rows, own.lanes, at + j * (ptrdiff_t)a.pitch,
+                    addend,
                     T::added ? reached >> PACK * j
                     : added  ? addends.points
                              : 0);
@@ -283,6 +290,13 @@ __device__ __forceinline__ void release(barrier *empty) {
   if (threadIdx.x % 32 == 0) arrive(empty);
 }
 
+/* Waits for the launch before. Only then may the next one start: one that runs beside this launch relies on what came
+ * before it (absorb_whole.cuh). */
+__device__ __forceinline__ void await_and_admit(const wave &w) {
+  if (!w.beside) await_launch_before();
+  admit_next_launch();
+}
+
 template <class S, bool LAYERED>
 __global__ void __launch_bounds__(S::threads, S::blocks)
     stream(const __grid_constant__ kernel_args a, const __grid_constant__ maps m, const wave w) {
@@ -295,12 +309,13 @@ __global__ void __launch_bounds__(S::threads, S::blocks)
   const filler<S, LAYERED> fill = {at, m, mine, boxes, a, w, reads_operands};
   turn<S::stages> t = {0, 0};
   if (threadIdx.x == 0) at.init(), alone = 0;
-  /* Only then may the next launch start: one that runs beside this one relies on what came before it (absorb_whole.cuh). */
-  if (!w.beside) await_launch_before();
-  admit_next_launch();
+  /* Before the first wave addends are made (absorb_before.cu), by a launch that has waited for u: so u can be read
+   * early. */
+  const bool early = LAYERED && w.first == 0;
+  if (!early) await_and_admit(w);
   if (threadIdx.x == 0) {
     for (int i = 0; i < S::ahead; i++) fill.plane(i, t.after(i));
-    for (int i = 0; i < S::operand_ahead && reads_operands; i++) fill.operands(2 * RADIUS + i);
+    if (!early) fill.first_operands();
   }
   __syncthreads();
 
@@ -315,6 +330,10 @@ __global__ void __launch_bounds__(S::threads, S::blocks)
       threadIdx.x % 32 ? -1 : (int)threadIdx.x / 32; /* steps until it is its turn; < 0: never */
 
   for (int i = 0; i < mine.steps; i++, to += a.plane) {
+    if (early && i == RADIUS) {
+      await_and_admit(w);
+      if (threadIdx.x == 0) fill.first_operands();
+    }
     if (until_fetch-- == 0) {
       until_fetch = warps - 1;
       fill.next(i, t);

@@ -279,7 +279,7 @@ template <class... Shapes> struct shapes {};
 template <class... Shapes> int launch(shapes<Shapes...>, const kernel_args *args, void *cuda_stream) {
   const cudaStream_t stream = (cudaStream_t)cuda_stream;
   const cudaError_t status = launch_with<false, Shapes...>(args, nullptr, stream);
-  return status == cudaSuccess ? operation_ghosts_cuda(args, stream) : (int)status;
+  return (int)(status == cudaSuccess ? images::launch(args, stream) : status);
 }
 
 } // namespace bulk_tensor

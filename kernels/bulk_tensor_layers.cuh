@@ -70,8 +70,7 @@ int launch_layers(shapes<Small, Others...>, const absorb_args *args, void *cuda_
   if (status == cudaSuccess)
     status = absorbing::launch_whole<Small::equation, Small::terms_kind::any, Small::terms_kind::flat>(
         *args, shell, stream);
-  return status == cudaSuccess && !shell.image_rows ? operation_ghosts_cuda(&args->field, stream)
-                                                    : (int)status;
+  return (int)(status == cudaSuccess && !shell.image_rows ? images::launch(&args->field, stream) : status);
 }
 
 } // namespace bulk_tensor

@@ -153,6 +153,11 @@ template <class S, bool LAYERED> struct filler {
     if (reads_operands && step >= 2 * RADIUS) operands(step + S::operand_ahead);
   }
 
+  /* Operands of the first output planes. */
+  __device__ __forceinline__ void first_operands() const {
+    for (int i = 0; i < S::operand_ahead && reads_operands; i++) operands(2 * RADIUS + i);
+  }
+
   /* Fetches the plane of u of this step, with its halo where it is an output plane. */
   __device__ __forceinline__ void plane(int step, turn<S::stages> t) const {
     if (step >= mine.steps) return;

@@ -55,17 +55,23 @@ __global__ void __launch_bounds__(S::threads, S::blocks)
   const star::place<S> tile(a, c);
   star::points<S> points(a, tile, (int)threadIdx.x);
 
-  star::fetch_ahead<S>(
-      tile, points, ring,
-      [&](int z, int slot) {
-        const float *plane = tile.plane(a.in, a, z);
-        for (int i = 0; i < ROWS_A_WARP; i++) {
-          const row_piece<S> row(a, tile, (int)threadIdx.x / 32 + i * WARPS, z); /* may be empty */
-          cg::memcpy_async(warp, ring + slot * S::slot + row.to, plane + row.from,
-                           cuda::aligned_size_t<16>(row.bytes));
-        }
-      },
-      [&] { cg::wait_prior<LATER>(block); });
+  auto prefetch = [&](int z, int slot) {
+    const float *plane = tile.plane(a.in, a, z);
+    for (int i = 0; i < ROWS_A_WARP; i++) {
+      const row_piece<S> row(a, tile, (int)threadIdx.x / 32 + i * WARPS, z); /* may be empty */
+      cg::memcpy_async(warp, ring + slot * S::slot + row.to, plane + row.from,
+                       cuda::aligned_size_t<16>(row.bytes));
+    }
+  };
+  const int first = tile.z_begin - RADIUS;
+  for (int i = 0; i < AHEAD; i++) prefetch(first + i, i);
+
+  for (int z = first, slot = 0; z < tile.z_end + RADIUS; z++) {
+    cg::wait_prior<LATER>(block);
+    prefetch(z + AHEAD, star::slot_after<S>(slot, AHEAD));
+    points.add(z, ring + slot * S::slot, ring + star::centre_slot<S>(slot) * S::slot);
+    slot = star::slot_after<S>(slot, 1);
+  }
 }
 
 } // namespace cg_memcpy

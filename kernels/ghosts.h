@@ -1,6 +1,5 @@
 /* Ghosts that are images of own points. A launch also stores the images of its values: host kernels and operations
- * store them with the value, CUDA kernels in launches that follow (images.cu). Ghosts at edges and corners, which no star
- * reads, are left alone. */
+ * store them with the value, CUDA kernels in a launch that follows (images.cuh). Ghosts at edges and corners, which no star reads, are left alone. */
 #ifndef STENCIL_GHOSTS_H
 #define STENCIL_GHOSTS_H
 
@@ -42,31 +41,21 @@ GHOSTS_INLINE void ghosts_store_axis(float *at, ghosts_axis a, int i, float valu
     at[2 * mirror * a.stride] = a.hi == GHOST_ODD ? -value : value;
 }
 
-/* Stores the images of own point (z, y, x) of a->out, in memory at `at`, from its value; and 0 where the point is held. */
-GHOSTS_INLINE void ghosts_store_images(const kernel_args *a, int z, int y, int x, float *at, float value) {
-  const unsigned char *g = a->ghosts;
-  if (ghosts_held(x, a->nx, g[FACE_X_LO], g[FACE_X_HI]) ||
-      ghosts_held(y, a->ny, g[FACE_Y_LO], g[FACE_Y_HI]) || ghosts_held(z, a->nz, g[FACE_Z_LO], g[FACE_Z_HI]))
-    *at = value = 0;
-  const ghosts_axis along_x = {1, a->nx, g[FACE_X_LO], g[FACE_X_HI]};
-  ghosts_store_axis(at, along_x, x, value);
-  const ghosts_axis along_y = {(ptrdiff_t)a->pitch, a->ny, g[FACE_Y_LO], g[FACE_Y_HI]};
-  ghosts_store_axis(at, along_y, y, value);
-  const ghosts_axis along_z = {(ptrdiff_t)a->plane, a->nz, g[FACE_Z_LO], g[FACE_Z_HI]};
-  ghosts_store_axis(at, along_z, z, value);
-}
-
 /* Stores `value` as point (z, y, x) of a->out, with its images; 0 where the point is held. */
 GHOSTS_INLINE void ghosts_store(const kernel_args *a, int z, int y, int x, float value) {
-  float *at = a->out + (ptrdiff_t)a->plane * z + (ptrdiff_t)a->pitch * y + x;
+  const unsigned char *g = a->ghosts;
+  const ptrdiff_t pitch = (ptrdiff_t)a->pitch, plane = (ptrdiff_t)a->plane;
+  float *at = a->out + plane * z + pitch * y + x;
+  if (ghosts_held(x, a->nx, g[FACE_X_LO], g[FACE_X_HI]) ||
+      ghosts_held(y, a->ny, g[FACE_Y_LO], g[FACE_Y_HI]) || ghosts_held(z, a->nz, g[FACE_Z_LO], g[FACE_Z_HI]))
+    value = 0;
   *at = value;
-  ghosts_store_images(a, z, y, x, at, value);
-}
-
-/* The images of what is stored already. */
-GHOSTS_INLINE void ghosts_renew(const kernel_args *a, int z, int y, int x) {
-  float *at = a->out + (ptrdiff_t)a->plane * z + (ptrdiff_t)a->pitch * y + x;
-  ghosts_store_images(a, z, y, x, at, *at);
+  const ghosts_axis along_x = {1, a->nx, g[FACE_X_LO], g[FACE_X_HI]};
+  ghosts_store_axis(at, along_x, x, value);
+  const ghosts_axis along_y = {pitch, a->ny, g[FACE_Y_LO], g[FACE_Y_HI]};
+  ghosts_store_axis(at, along_y, y, value);
+  const ghosts_axis along_z = {plane, a->nz, g[FACE_Z_LO], g[FACE_Z_HI]};
+  ghosts_store_axis(at, along_z, z, value);
 }
 
 #endif

@@ -34,20 +34,22 @@ __global__ void __launch_bounds__(S::threads, S::blocks)
   const star::copier<S> copies(a, tile, (int)threadIdx.x);
   star::points<S> points(a, tile, (int)threadIdx.x);
 
-  int next = tile.z_begin - RADIUS, fill = 0;
-  star::each_plane<S>(tile, [&](int z, int slot) {
-    for (; next < tile.z_end + RADIUS && next < z + AHEAD; next++) {
+  const int first = tile.z_begin - RADIUS, last = tile.z_end + RADIUS;
+  for (int z = first, next = first, slot = 0, fill = 0; z < last; z++) {
+    for (; next < last && next < z + AHEAD; next++) {
       pipe.producer_acquire();
-      copies.copy(ring, fill, next, [&](float4 *to, const float4 *from, bool) {
-        cuda::memcpy_async(to, from, cuda::aligned_size_t<16>(16), pipe);
-      });
+      copies.copy(ring + fill * S::slot, tile.plane(a.in, a, next), tile.owns(next),
+                  [&](float4 *to, const float4 *from, bool) {
+                    cuda::memcpy_async(to, from, cuda::aligned_size_t<16>(16), pipe);
+                  });
       pipe.producer_commit();
       fill = star::slot_after<S>(fill, 1);
     }
     pipe.consumer_wait();
-    points.add(z, ring, slot);
+    points.add(z, ring + slot * S::slot, ring + star::centre_slot<S>(slot) * S::slot);
     pipe.consumer_release();
-  });
+    slot = star::slot_after<S>(slot, 1);
+  }
 }
 
 } // namespace multi_stage

@@ -31,7 +31,7 @@ template <enum equation Q> static int launch_sweep(const kernel_args *args, void
                   (unsigned)(planes < GRID_MAX ? planes : GRID_MAX));
   sweep<Q><<<grid, dim3(BLOCK_X, BLOCK_Y), 0, (cudaStream_t)stream>>>(*args);
   const cudaError_t status = cudaGetLastError();
-  return status == cudaSuccess ? operation_ghosts_cuda(args, stream) : (int)status;
+  return (int)(status == cudaSuccess ? images::launch(args, (cudaStream_t)stream) : status);
 }
 
 } // namespace naive

@@ -5,20 +5,42 @@
 #include "operation.h"
 #include "statistics.h"
 
+/* Stores own point (z, y, x) of a->out again: its images, and 0 where it is held. */
+static void operation_renew(const kernel_args *a, int z, int y, int x) {
+  ghosts_store(a, z, y, x, a->out[(ptrdiff_t)a->plane * z + (ptrdiff_t)a->pitch * y + x]);
+}
+
+/* Must every point of row (z, y) be stored again, since it is held or has an image along y or z? In other rows only
+ * points near the ends can have images (operation_end_points). */
+static int operation_whole_row(const kernel_args *a, int z, int y) {
+  const unsigned char *g = a->ghosts;
+  return ghosts_touch(z, a->nz, g[FACE_Z_LO], g[FACE_Z_HI]) ||
+         ghosts_touch(y, a->ny, g[FACE_Y_LO], g[FACE_Y_HI]);
+}
+
+/* How many points at the two ends of a row may have images in x, both ends together: at most nx, 0 without rules in
+ * x. */
+static int operation_end_points(const kernel_args *a) {
+  const int both = 2 * (RADIUS + 1);
+  if (a->ghosts[FACE_X_LO] == GHOST_KEEP && a->ghosts[FACE_X_HI] == GHOST_KEEP) return 0;
+  return a->nx < both ? a->nx : both;
+}
+
+/* x of end point i. */
+static int operation_end_point(const kernel_args *a, int i) {
+  return i <= RADIUS ? i : a->nx - operation_end_points(a) + i;
+}
+
 static void operation_ghosts_host(const void *args, int part, int parts) {
   const kernel_args *a = args;
   const host_share share = host_share_of(a, part, parts);
-  const unsigned char *g = a->ghosts;
+  const int ends = operation_end_points(a);
   for (int z = share.z_begin; z < share.z_end; z++)
-    for (int y = share.y_begin; y < share.y_end; y++) {
-      const bool whole = ghosts_touch(z, a->nz, g[FACE_Z_LO], g[FACE_Z_HI]) ||
-                         ghosts_touch(y, a->ny, g[FACE_Y_LO], g[FACE_Y_HI]);
-      for (int x = 0; x < a->nx; x++) {
-        if (!whole && x == RADIUS + 1)
-          x = larger(x, a->nx - (RADIUS + 1)); /* those between have none along x */
-        ghosts_renew(a, z, y, x);
-      }
-    }
+    for (int y = share.y_begin; y < share.y_end; y++)
+      if (operation_whole_row(a, z, y))
+        for (int x = 0; x < a->nx; x++) operation_renew(a, z, y, x);
+      else
+        for (int i = 0; i < ends; i++) operation_renew(a, z, y, operation_end_point(a, i));
 }
 
 static void operation_inject_host(const void *args, int part, int parts) {

@@ -1,9 +1,11 @@
 /* The operations on CUDA (operation.h). Points are few, so none of them uses shared memory.
  *
+ *   ghosts           the launches of images.cuh
  *   point sources    a block for each tile, a thread for each of its points
  *   receivers        a thread for each column of a receiver
  *   the others       a warp for each 32 points of a row */
 #include <cuda_runtime.h>
+#include "images.cuh"
 #include "launch_behind.cuh"
 #include "operation.h"
 
@@ -133,6 +135,10 @@ POINTS(gradient, 0)
 POINTS(maps, 0)
 POINTS(frame, RADIUS)
 #undef POINTS
+
+extern "C" int operation_ghosts_cuda(const void *args, void *stream) {
+  return (int)images::launch(static_cast<const kernel_args *>(args), static_cast<cudaStream_t>(stream));
+}
 
 extern "C" int operation_inject_cuda(const void *args, void *stream) {
   const inject_args *a = static_cast<const inject_args *>(args);

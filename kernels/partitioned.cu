@@ -26,14 +26,16 @@ static __device__ __forceinline__ void copy_planes(const kernel_args &a, const s
                                                    float *ring,
                                                    cuda::pipeline<cuda::thread_scope_block> &pipe) {
   const star::copier<S, S::helpers> copies(a, tile, (int)threadIdx.x - S::workers);
-  star::each_plane<S>(tile, [&](int z, int slot) {
+  for (int z = tile.z_begin - RADIUS, slot = 0; z < tile.z_end + RADIUS; z++) {
     pipe.producer_acquire();
-    copies.copy(ring, slot, z, [&](float4 *to, const float4 *from, bool) {
-      cuda::memcpy_async(to, from, cuda::aligned_size_t<16>(16), pipe);
-    });
+    copies.copy(ring + slot * S::slot, tile.plane(a.in, a, z), tile.owns(z),
+                [&](float4 *to, const float4 *from, bool) {
+                  cuda::memcpy_async(to, from, cuda::aligned_size_t<16>(16), pipe);
+                });
     __syncwarp();
     pipe.producer_commit();
-  });
+    slot = star::slot_after<S>(slot, 1);
+  }
   (void)pipe.quit();
 }
 
@@ -42,11 +44,12 @@ static __device__ __forceinline__ void add_planes(const kernel_args &a, const st
                                                   const float *ring,
                                                   cuda::pipeline<cuda::thread_scope_block> &pipe) {
   star::points<S> points(a, tile, (int)threadIdx.x);
-  star::each_plane<S>(tile, [&](int z, int slot) {
+  for (int z = tile.z_begin - RADIUS, slot = 0; z < tile.z_end + RADIUS; z++) {
     pipe.consumer_wait();
-    points.add(z, ring, slot);
+    points.add(z, ring + slot * S::slot, ring + star::centre_slot<S>(slot) * S::slot);
     pipe.consumer_release();
-  });
+    slot = star::slot_after<S>(slot, 1);
+  }
 }
 
 template <class S>

@@ -58,6 +58,13 @@ static __device__ __forceinline__ bool has_images(const kernel_args &a, point p)
          ghosts_touch(p.z, a.nz, g[FACE_Z_LO], g[FACE_Z_HI]);
 }
 
+static __device__ __forceinline__ void store_lanes(float *to, const float v[PACK], int lanes) {
+  if (lanes >= PACK)
+    *reinterpret_cast<float4 *>(to) = make_float4(v[0], v[1], v[2], v[3]);
+  else
+    for (int i = 0; i < lanes; i++) to[i] = v[i];
+}
+
 /* Stores new values here, and in the neighbours' ghosts where the plane is one that they wait for. */
 static __device__ __forceinline__ void store_everywhere(const kernel_args &a, const copies &c, point p,
                                                         const float v[PACK]) {
@@ -73,10 +80,10 @@ static __device__ __forceinline__ void store_everywhere(const kernel_args &a, co
     }
     return;
   }
-  star::put(to, v, lanes);
-  if (c.remote[0] && p.z < RADIUS) star::put(c.remote[0] + plane * p.z + at, v, lanes);
+  store_lanes(to, v, lanes);
+  if (c.remote[0] && p.z < RADIUS) store_lanes(c.remote[0] + plane * p.z + at, v, lanes);
   if (c.remote[1] && p.z >= a.nz - RADIUS)
-    star::put(c.remote[1] + plane * (p.z - (a.nz - RADIUS)) + at, v, lanes);
+    store_lanes(c.remote[1] + plane * (p.z - (a.nz - RADIUS)) + at, v, lanes);
 }
 
 /* Adds the arms in x and y of the four points at `own`, which are u. */

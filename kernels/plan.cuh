@@ -164,7 +164,7 @@ template <int N> struct choice {
     selection s;
     cudaError_t status = select(args, &s);
     if (status == cudaSuccess) status = launch_plan(*s.v, s.p, args, (cudaStream_t)stream);
-    return status == cudaSuccess ? operation_ghosts_cuda(args, stream) : (int)status;
+    return (int)(status == cudaSuccess ? images::launch(args, (cudaStream_t)stream) : status);
   }
 };
 

@@ -41,19 +41,25 @@ __global__ void __launch_bounds__(S::threads, S::blocks)
   const star::copier<S> copies(a, tile, (int)threadIdx.x);
   star::points<S> points(a, tile, (int)threadIdx.x);
 
-  star::fetch_ahead<S>(
-      tile, points, ring,
-      [&](int z, int slot) {
-        if (z < tile.z_end + RADIUS)
-          copies.copy(ring, slot, z, [&](float4 *to, const float4 *from, bool part) {
-            copy_pack(to, from, part ? a.nx % star::PACK : star::PACK);
-          });
-        __pipeline_commit(); /* an empty group too: wait_prior counts groups */
-      },
-      [&] {
-        __pipeline_wait_prior(S::stages - 2);
-        __syncthreads();
-      });
+  auto prefetch = [&](int z, int slot) {
+    if (z < tile.z_end + RADIUS)
+      copies.copy(ring + slot * S::slot, tile.plane(a.in, a, z), tile.owns(z),
+                  [&](float4 *to, const float4 *from, bool part) {
+                    copy_pack(to, from, part ? a.nx % star::PACK : star::PACK);
+                  });
+    __pipeline_commit(); /* an empty group too: wait_prior counts groups */
+  };
+  constexpr int AHEAD = S::stages - 1;
+  const int first = tile.z_begin - RADIUS;
+  for (int i = 0; i < AHEAD; i++) prefetch(first + i, i);
+
+  for (int z = first, slot = 0; z < tile.z_end + RADIUS; z++) {
+    __pipeline_wait_prior(AHEAD - 1);
+    __syncthreads();
+    prefetch(z + AHEAD, star::slot_after<S>(slot, AHEAD));
+    points.add(z, ring + slot * S::slot, ring + star::centre_slot<S>(slot) * S::slot);
+    slot = star::slot_after<S>(slot, 1);
+  }
 }
 
 } // namespace primitives

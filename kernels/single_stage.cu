@@ -29,16 +29,18 @@ __global__ void __launch_bounds__(S::threads, S::blocks)
   const star::copier<S> copies(a, tile, (int)threadIdx.x);
   star::points<S> points(a, tile, (int)threadIdx.x);
 
-  star::each_plane<S>(tile, [&](int z, int slot) {
+  for (int z = tile.z_begin - RADIUS, slot = 0; z < tile.z_end + RADIUS; z++) {
     pipe.producer_acquire(); /* everyone has released plane z-1 */
-    copies.copy(ring, slot, z, [&](float4 *to, const float4 *from, bool) {
-      cuda::memcpy_async(to, from, cuda::aligned_size_t<16>(16), pipe);
-    });
+    copies.copy(ring + slot * S::slot, tile.plane(a.in, a, z), tile.owns(z),
+                [&](float4 *to, const float4 *from, bool) {
+                  cuda::memcpy_async(to, from, cuda::aligned_size_t<16>(16), pipe);
+                });
     pipe.producer_commit();
     pipe.consumer_wait(); /* everyone's copies of plane z have landed */
-    points.add(z, ring, slot);
+    points.add(z, ring + slot * S::slot, ring + star::centre_slot<S>(slot) * S::slot);
     pipe.consumer_release();
-  });
+    slot = star::slot_after<S>(slot, 1); /* jacobi: the same one; else z-4 .. z-1 stay for their centres */
+  }
 }
 
 } // namespace single_stage

@@ -70,8 +70,6 @@ template <class S> struct place {
  * same for every plane. Packs that no stored point reads are left out: corners, what lies beyond the ghosts, and the
  * halo where a plane only adds to sums in z. */
 template <class S, int THREADS = S::threads> struct copier {
-  const kernel_args &a;
-  const place<S> &tile;
   static constexpr int copies = (S::packs + THREADS - 1) / THREADS;
   static_assert(copies <= 64, "a bit each");
   using bits = std::conditional_t<(copies > 32), unsigned long long, unsigned>;
@@ -80,8 +78,8 @@ template <class S, int THREADS = S::threads> struct copier {
   bits all = 0, centre = 0; /* bit i: do copy i; ... in a plane that needs no halo */
   bits part = 0;            /* ... whose last floats are padding */
 
-  __device__ __forceinline__ copier(const kernel_args &args, const place<S> &t, int thread_of_copiers)
-      : a(args), tile(t), thread(thread_of_copiers) {
+  __device__ __forceinline__ copier(const kernel_args &a, const place<S> &tile, int thread_of_copiers)
+      : thread(thread_of_copiers) {
 #pragma unroll
     for (int i = 0; i < copies; i++) {
       const int pack = thread + i * THREADS;
@@ -95,12 +93,13 @@ template <class S, int THREADS = S::threads> struct copier {
     }
   }
 
-  /* Calls pack(to, from, part) for each pack of plane z to copy to a slot of the ring. */
+  /* Calls pack(to, from, part) for each pack to copy. `plane` is the tile's first point in global memory,
+   * `slot` the start of a ring slot. */
   template <class Pack>
-  __device__ __forceinline__ void copy(float *ring, int slot, int z, const Pack &pack) const {
-    const bits todo = tile.owns(z) ? all : centre;
-    float4 *to = reinterpret_cast<float4 *>(ring + slot * S::slot) + thread;
-    const float4 *source = reinterpret_cast<const float4 *>(tile.plane(a.in, a, z));
+  __device__ __forceinline__ void copy(float *slot, const float *plane, bool halo, const Pack &pack) const {
+    const bits todo = halo ? all : centre;
+    float4 *to = reinterpret_cast<float4 *>(slot) + thread;
+    const float4 *source = reinterpret_cast<const float4 *>(plane);
 #pragma unroll
     for (int i = 0; i < copies; i++)
       if (todo >> i & 1) pack(to + i * THREADS, source + from[i], part >> i & 1);
@@ -119,12 +118,11 @@ __device__ __forceinline__ void put(float *to, const float v[PACK]) {
   *reinterpret_cast<float4 *>(to) = make_float4(v[0], v[1], v[2], v[3]);
 }
 
-/* The first `lanes` of four. */
-__device__ __forceinline__ void put(float *to, const float v[PACK], int lanes) {
-  if (lanes >= PACK) return put(to, v);
+/* Where memory has no whole packs: stores the points whose bits are set. */
+__device__ __forceinline__ void put_points(float *to, const float v[PACK], unsigned points) {
 #pragma unroll
-  for (int i = 0; i < PACK - 1; i++)
-    if (i < lanes) to[i] = v[i];
+  for (int n = 0; n < PACK; n++)
+    if (points >> n & 1) to[n] = v[n];
 }
 
 /* Adds the arms in x and y to `sum`. `own` is the thread's first point in a slot with rows of `pitch`; its points are
@@ -281,9 +279,8 @@ template <class S> struct points {
     return field + (ptrdiff_t)z * (ptrdiff_t)a.plane + at;
   }
 
-  /* Plane z is in a slot of the ring. */
-  __device__ __forceinline__ void add(int z, const float *ring, int in_slot) {
-    const float *slot = ring + in_slot * S::slot, *centre = ring + centre_slot<S>(in_slot) * S::slot;
+  /* `slot` holds plane z and `centre`, where the equation needs it, plane z - 4. */
+  __device__ __forceinline__ void add(int z, const float *slot, const float *centre) {
     float u[S::rows][PACK], done[S::rows][PACK];
 #pragma unroll
     for (int j = 0; j < S::rows; j++) load(u[j], slot + own + j * S::pitch);
@@ -316,29 +313,6 @@ template <class S> struct points {
     }
   }
 };
-
-/* Calls plane(z, slot) for each plane that comes in, and the slot it is in. */
-template <class S, class Plane>
-__device__ __forceinline__ void each_plane(const place<S> &tile, const Plane &plane) {
-  for (int z = tile.z_begin - RADIUS, slot = 0; z < tile.z_end + RADIUS; z++) {
-    plane(z, slot);
-    slot = slot_after<S>(slot, 1); /* jacobi with one: the same; else z-4 .. z-1 stay for their centres */
-  }
-}
-
-/* The same for kernels whose threads keep S::stages - 1 planes on their way: fetch(z, slot) starts copies, none past the
- * last plane; await() waits until those of the oldest have landed and nobody reads the plane before it. */
-template <class S, class Fetch, class Await>
-__device__ __forceinline__ void fetch_ahead(const place<S> &tile, points<S> &points, const float *ring,
-                                            const Fetch &fetch, const Await &await) {
-  constexpr int AHEAD = S::stages - 1;
-  for (int i = 0; i < AHEAD; i++) fetch(tile.z_begin - RADIUS + i, i);
-  each_plane<S>(tile, [&](int z, int slot) {
-    await();
-    fetch(z + AHEAD, slot_after<S>(slot, AHEAD));
-    points.add(z, ring, slot);
-  });
-}
 
 /* The shape for an equation with 0, 1 or more operands. */
 template <enum equation Q, class None, class One, class More>

@@ -27,19 +27,25 @@ __global__ void __launch_bounds__(S::threads, S::blocks)
   star::points<S> points(a, tile, (int)threadIdx.x);
   cuda::pipeline<cuda::thread_scope_thread> pipe = cuda::make_pipeline();
 
-  star::fetch_ahead<S>(
-      tile, points, ring,
-      [&](int z, int slot) {
-        if (z < tile.z_end + RADIUS)
-          copies.copy(ring, slot, z, [&](float4 *to, const float4 *from, bool) {
-            cuda::memcpy_async(to, from, cuda::aligned_size_t<16>(16), pipe);
-          });
-        pipe.producer_commit(); /* an empty group too: wait_prior counts groups */
-      },
-      [&] {
-        cuda::pipeline_consumer_wait_prior<S::stages - 2>(pipe);
-        __syncthreads();
-      });
+  auto prefetch = [&](int z, int slot) {
+    if (z < tile.z_end + RADIUS)
+      copies.copy(ring + slot * S::slot, tile.plane(a.in, a, z), tile.owns(z),
+                  [&](float4 *to, const float4 *from, bool) {
+                    cuda::memcpy_async(to, from, cuda::aligned_size_t<16>(16), pipe);
+                  });
+    pipe.producer_commit(); /* an empty group too: wait_prior counts groups */
+  };
+  constexpr int AHEAD = S::stages - 1;
+  const int first = tile.z_begin - RADIUS;
+  for (int i = 0; i < AHEAD; i++) prefetch(first + i, i);
+
+  for (int z = first, slot = 0; z < tile.z_end + RADIUS; z++) {
+    cuda::pipeline_consumer_wait_prior<AHEAD - 1>(pipe);
+    __syncthreads();
+    prefetch(z + AHEAD, star::slot_after<S>(slot, AHEAD));
+    points.add(z, ring + slot * S::slot, ring + star::centre_slot<S>(slot) * S::slot);
+    slot = star::slot_after<S>(slot, 1);
+  }
 }
 
 /* 768 x 768 points are 132 tiles of 128 x 36, one an SM; 32 x 8 is for thin launches and small grids: many blocks. */
