@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""The scripts that compare: jobs/scaling.sh numbers of ranks, bench/host_peers.py programs.
+"""The scripts that compare: jobs/scaling.sh numbers of ranks, bench/host_peers.py and bench/time_to_accuracy.py programs.
 
 usage: scaling.py --list | scaling.py CASE STENCIL MPIEXEC
 """
 import json
+import re
 import sys
 
 sys.dont_write_bytecode = True  # the source tree stays as it is
@@ -91,6 +92,17 @@ def host_peers(program):
     check(abs(found["ratios"][0]["stencil / best peer"] * 0.25 / rows["jacobi", "stencil"]["best"] - 1) < 1e-12, "peer")
     result = call(program, *bench, "/bin/false", *options)
     check(result.code == 1 and "skipped: stencil" in result.out, f"{result}")
+
+
+@case
+def time_to_accuracy(program):
+    """bench/time_to_accuracy.py: errors of this program alone, which fall with the points per wavelength, and the best times."""
+    result = call(program, sys.executable, "-B", SOURCE / "tests" / "bench" / "time_to_accuracy.py", program.path, "--only", "Stencil",
+                  "--wavelengths", "10")
+    errors = [float(value) for value in re.findall(r"error +([0-9.]+) %", result.out)]
+    check(result.code == 0 and len(errors) == 8 and errors == sorted(errors, reverse=True), f"{result}")
+    check(errors[0] > 4 and errors[2] < 1.5 and errors[-1] < 0.15, f"{errors}")
+    check(re.search(r"^stencil(\t[0-9.e-]+){3}\t", result.out, re.M), f"{result.out}")
 
 
 @case
