@@ -1,5 +1,5 @@
 /* An engine outlives its shots: many shots of one engine have the bits of runs of their own, take memory once, and choose
- * and measure once. Two shots of one engine can be under way at the same time. */
+ * and measure once. Two engines, and two shots of one engine, can be under way at the same time. */
 #include <ftw.h>
 #include <hdf5.h>
 #include <stdlib.h>
@@ -7,11 +7,11 @@
 #include "shot/shot.h"
 #include "test.h"
 
-enum { NX = 23, NY = 19, NZ = 44, FEW = 10, TEXT = 256 };
+enum { NX = 23, NY = 19, NZ = 44, FEW = 20, TEXT = 256 };
 #if defined __SANITIZE_THREAD__ || defined __SANITIZE_ADDRESS__
 enum { SHOTS = FEW };
 #else
-enum { SHOTS = 40 };
+enum { SHOTS = 100 };
 #endif
 
 static int rank;
@@ -25,7 +25,10 @@ static error E;
 static const char WAVE[] = "[grid]\nnx = 23\nny = 19\nnz = 44\ndx = 2\ndy = 2\ndz = 2\n[time]\nsteps = 13\n"
                            "[equation]\ntype = wave\n[medium]\nvelocity = %s/m.h5:/v\n"
                            "[boundary]\nx_lo = absorbing\nz_hi = absorbing\ny = neumann\nwidth = 4\n"
-                           "[output]\nevery = 5\n[report]\ncheck_every = 3\n";
+                           "[output]\nevery = 5\n[report]\ncheck_every = 3\n",
+                  JACOBI[] =
+                      "[grid]\nnx = 31\nny = 12\nnz = 40\n[time]\nsteps = 9\n[equation]\ntype = jacobi\n"
+                      "[initial]\nu = random\n[receivers]\npoints = 3.5 2 8\n";
 
 static void make_inputs(void) {
   char path[TEXT];
@@ -41,22 +44,26 @@ static void make_inputs(void) {
                 d = H5Dcreate2(f, "v", H5T_IEEE_F32LE, space, H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT);
     assert_true(H5Dwrite(d, H5T_NATIVE_FLOAT, H5S_ALL, H5S_ALL, H5P_DEFAULT, v) >= 0);
     assert_true(H5Dclose(d) >= 0 && H5Sclose(space) >= 0 && H5Fclose(f) >= 0);
-    snprintf(path, sizeof path, "%s/wave.ini", folder);
-    FILE *ini = fopen(path, "w");
-    assert_true(fprintf(ini, WAVE, folder) > 0 && fclose(ini) == 0);
+    const char *const texts[2] = {WAVE, JACOBI}, *const names[2] = {"wave", "jacobi"};
+    for (int i = 0; i < 2; i++) {
+      snprintf(path, sizeof path, "%s/%s.ini", folder, names[i]);
+      FILE *ini = fopen(path, "w");
+#pragma GCC diagnostic ignored "-Wformat-nonliteral"
+      assert_true(fprintf(ini, texts[i], folder) > 0 && fclose(ini) == 0);
+    }
   }
   MPI_Bcast(folder, sizeof folder, MPI_CHAR, 0, MPI_COMM_WORLD);
 }
 
-/* The configuration with the output OUTPUT and what makes shot `shot` differ from others; 0: nothing. */
-static config load(const char *output, int shot) {
+/* The configuration NAME.ini with the output NAME.OUTPUT and what makes shot `shot` differ from others; 0: nothing. */
+static config load(const char *name, const char *output, int shot) {
   uint64_t seed = 77 + 13 * (uint64_t)shot;
   char path[TEXT], text[16][TEXT];
   const char *all[16];
   int count = 0;
   config c = {.nx = 0};
-  snprintf(path, sizeof path, "%s/wave.ini", folder);
-  snprintf(text[count++], TEXT, "output.path=%s/%s", folder, output);
+  snprintf(path, sizeof path, "%s/%s.ini", folder, name);
+  snprintf(text[count++], TEXT, "output.path=%s/%s.%s", folder, name, output);
   snprintf(text[count++], TEXT, "device.%s", backend);
   snprintf(text[count++], TEXT, "device.threads=2");
   for (int i = 0; shot && i < 1 + shot % 3; i++) {
@@ -87,8 +94,8 @@ typedef struct run {
   shot s;
 } run;
 
-static void open_engine(run *r) {
-  *r = (run){.c = load("base", 0)};
+static void open_engine(run *r, const char *name) {
+  *r = (run){.c = load(name, "base", 0)};
   assert_ok(files_open(&r->f, MPI_COMM_WORLD, IO_COLLECTIVE, &E), &E);
   const engine_setup setup = {
       .config = &r->c, .files = &r->f, .log = &LOG, .beside = MPI_COMM_WORLD, .profile = true};
@@ -116,10 +123,10 @@ static void finish(shot *s) {
   assert_ok(shot_end(s, &E), &E);
 }
 
-static void run_alone(const char *output, int number) {
+static void run_alone(const char *name, const char *output, int number) {
   run r;
-  config c = load(output, number);
-  open_engine(&r);
+  config c = load(name, output, number);
+  open_engine(&r, name);
   begin(&r.s, &r.g, &c);
   finish(&r.s);
   close_engine(&r);
@@ -141,15 +148,15 @@ static void *read_values(const char *path, size_t *bytes) {
 }
 
 /* The same files under both outputs, with the same bits. Returns how many there are. Removes them. */
-static int expect_same(const char *a, const char *b) {
+static int expect_same(const char *name, const char *a, const char *b) {
   static const char *const ENDINGS[] = {"receivers.h5", "00000000.hdf", "00000005.hdf",
                                         "00000009.hdf", "00000010.hdf", "00000013.hdf"};
   int count = 0;
   for (size_t i = 0; rank == 0 && i < sizeof ENDINGS / sizeof *ENDINGS; i++) {
     char paths[2][TEXT];
     size_t bytes[2] = {0, 0};
-    snprintf(paths[0], TEXT, "%s/%s.%s", folder, a, ENDINGS[i]);
-    snprintf(paths[1], TEXT, "%s/%s.%s", folder, b, ENDINGS[i]);
+    snprintf(paths[0], TEXT, "%s/%s.%s.%s", folder, name, a, ENDINGS[i]);
+    snprintf(paths[1], TEXT, "%s/%s.%s.%s", folder, name, b, ENDINGS[i]);
     void *values[2] = {read_values(paths[0], &bytes[0]), read_values(paths[1], &bytes[1])};
     assert_int_equal(values[0] == NULL, values[1] == NULL);
     assert_int_equal(bytes[0], bytes[1]);
@@ -171,10 +178,10 @@ TEST(shots_have_the_bits_of_runs_of_their_own) {
   int ranks;
   MPI_Comm_size(MPI_COMM_WORLD, &ranks);
   const int shots = ranks > 1 ? FEW : SHOTS;
-  open_engine(&r);
+  open_engine(&r, "wave");
   for (int n = 0; n < shots + 4; n++) {
     const int i = n < shots ? n + 1 : n - shots + 2;
-    config c = load("one", i);
+    config c = load("wave", "one", i);
     begin(&r.s, &r.g, &c);
     finish(&r.s);
     if (n >= shots) /* larger ones were there before: no memory is taken */
@@ -182,8 +189,8 @@ TEST(shots_have_the_bits_of_runs_of_their_own) {
     if (n > 0) assert_true(r.g.copy_gbs == copy_gbs && r.g.kernel == k);
     peak = r.g.dev->peak_bytes, copy_gbs = r.g.copy_gbs, k = r.g.kernel;
     config_free(&c);
-    run_alone("own", i);
-    assert_int_equal(expect_same("one", "own"), 4 + (i % 4 != 0));
+    run_alone("wave", "own", i);
+    assert_int_equal(expect_same("wave", "one", "own"), 4 + (i % 4 != 0));
   }
   assert_true(copy_gbs > 0);
   close_engine(&r);
@@ -198,6 +205,33 @@ static void advance_both(shot *a, shot *b) {
   }
 }
 
+TEST(engines_run_at_the_same_time) {
+  run a, b;
+  config of_a = load("wave", "one", 7), of_b = load("jacobi", "one", 0);
+  of_a.output_every = 0;
+  open_engine(&a, "wave");
+  open_engine(&b, "jacobi");
+  begin(&a.s, &a.g, &of_a);
+  begin(&b.s, &b.g, &of_b);
+  advance_both(&a.s, &b.s);
+  finish(&b.s);
+  finish(&a.s);
+  close_engine(&b);
+  close_engine(&a);
+  config_free(&of_a);
+  config_free(&of_b);
+  run_alone("wave", "own", 7);
+  run_alone("jacobi", "own", 0);
+  if (rank == 0)
+    for (int i = 0; i < 3; i++) { /* those of a run with output.every */
+      char path[TEXT];
+      snprintf(path, TEXT, "%s/wave.own.%08d.hdf", folder, 5 * i);
+      assert_int_equal(unlink(path), 0);
+    }
+  assert_int_equal(expect_same("wave", "one", "own"), 2);
+  assert_int_equal(expect_same("jacobi", "one", "own"), 2);
+}
+
 /* Each on a device object of its own. */
 TEST(shots_of_an_engine_run_at_the_same_time) {
   int ranks;
@@ -205,9 +239,9 @@ TEST(shots_of_an_engine_run_at_the_same_time) {
   shot other = {.engine = NULL};
   MPI_Comm_size(MPI_COMM_WORLD, &ranks);
   if (ranks > 1) skip();
-  config c[2] = {load("one", 5), load("two", 6)};
+  config c[2] = {load("wave", "one", 5), load("wave", "two", 6)};
   c[0].output_every = c[1].output_every = 0;
-  open_engine(&r);
+  open_engine(&r, "wave");
   const device_options options = {.local_ranks = 1, .threads = 2, .profile = true};
   assert_ok(device_open(r.c.backend, &options, &other.dev, &E), &E);
   device *const second = other.dev;
@@ -222,14 +256,14 @@ TEST(shots_of_an_engine_run_at_the_same_time) {
   for (int i = 0; i < 2; i++) {
     const char *const output = i ? "two" : "one";
     run own;
-    config alone = load("own", 5 + i);
+    config alone = load("wave", "own", 5 + i);
     alone.output_every = 0;
-    open_engine(&own);
+    open_engine(&own, "wave");
     begin(&own.s, &own.g, &alone);
     finish(&own.s);
     close_engine(&own);
     config_free(&alone);
-    assert_int_equal(expect_same(output, "own"), 2);
+    assert_int_equal(expect_same("wave", output, "own"), 2);
     config_free(&c[i]);
   }
 }
