@@ -10,6 +10,7 @@
 #ifndef STENCIL_ABSORB_WALK_CUH
 #define STENCIL_ABSORB_WALK_CUH
 
+#include <cuda_pipeline_primitives.h>
 #include "absorb.cuh"
 #include "bulk_tensor_launch.cuh"
 #include "star.cuh"
@@ -114,17 +115,17 @@ template <int AXIS, int INWARD, int TURNS, bool FLAT> struct walk {
   /* Starts the copy of those points of a pack whose bits are set. */
   __device__ __forceinline__ void ask(int t, int o, const float *from, bool pack, unsigned points) const {
     float *to = operand(t, o);
-    if (pack) return bulk_tensor::copy_pack(to, from);
+    if (pack) return __pipeline_memcpy_async(to, from, sizeof(float4));
 #pragma unroll
     for (int n = 0; n < PACK; n++)
-      if (points >> n & 1) bulk_tensor::copy_float(to + n, from + n);
+      if (points >> n & 1) __pipeline_memcpy_async(to + n, from + n, sizeof(float));
   }
   /* The copies of a turn are those between two calls of this. */
   __device__ __forceinline__ void asked() const {
-    bulk_tensor::end_group();
+    __pipeline_commit();
   }
   __device__ __forceinline__ void await_own() const {
-    bulk_tensor::wait_groups<TURNS - 1>();
+    __pipeline_wait_prior(TURNS - 1);
   }
   __device__ __forceinline__ void put(float *to, const float v[PACK], bool pack, unsigned points) const {
     if (pack)

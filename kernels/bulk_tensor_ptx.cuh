@@ -61,20 +61,5 @@ __device__ __forceinline__ void copy_box(float *to, const CUtensorMap *map, int 
          : "memory");
 }
 
-/* A thread's own copies, from memory to shared memory: of one float, or of four on 16 bytes. Copies up to a call of
- * end_group are a group; wait_groups returns when all but the last PENDING groups are done, for this thread. */
-__device__ __forceinline__ void copy_float(float *to, const float *from) {
-  HOPPER("cp.async.ca.shared.global [%0], [%1], 4;" ::"r"(shared_address(to)), "l"(from) : "memory");
-}
-__device__ __forceinline__ void copy_pack(float *to, const float *from) {
-  HOPPER("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(shared_address(to)), "l"(from) : "memory");
-}
-__device__ __forceinline__ void end_group() {
-  HOPPER("cp.async.commit_group;" ::: "memory");
-}
-template <int PENDING> __device__ __forceinline__ void wait_groups() {
-  HOPPER("cp.async.wait_group %0;" ::"n"(PENDING) : "memory");
-}
-
 } // namespace bulk_tensor
 #endif
