@@ -90,18 +90,17 @@ static int gradient_read_block(const input *in, const dataset_block *b, float *v
   return dataset_read(in->dataset, b, values, why) ? FAIL(e, FIELD_DAMAGED, in->file, why) : 0;
 }
 
-static int gradient_read_planes(const gradient_addends *a, int shot, const char *name, const hsize_t at[3],
-                                const hsize_t block[3], float *values, error *e) {
+static int gradient_read_planes(const gradient_addends *a, int shot, const char *name, const dataset_block *b,
+                                float *values, error *e) {
   input in;
   hsize_t shape[H5S_MAX_RANK];
   char text[SHAPE_TEXT];
   int rank = 0;
   if (gradient_open(a, shot, name, &in, e)) return e->id;
   if (!dataset_shape(in.file, in.dataset, shape, &rank, text, e) &&
-      (rank != 3 || shape[0] != (hsize_t)a->slab.nz || shape[1] != block[1] || shape[2] != block[2]))
+      (rank != 3 || shape[0] != (hsize_t)a->slab.nz || shape[1] != b->count[1] || shape[2] != b->count[2]))
     FAIL(e, FIELD_SHAPE, in.file, a->slab.nz, a->slab.ny, a->slab.nx, text);
-  const dataset_block b = {H5T_NATIVE_FLOAT, 3, {at[0], at[1], at[2]}, {block[0], block[1], block[2]}};
-  if (!e->id) gradient_read_block(&in, &b, values, e);
+  if (!e->id) gradient_read_block(&in, b, values, e);
   input_close(&in);
   return e->id;
 }
@@ -113,13 +112,13 @@ enum {
 };
 
 /* Reads some shots' planes, one after the other. */
-static int gradient_read_shots(gradient_addend f, int shot, int count, const hsize_t at[3],
-                               const hsize_t block[3], float *values, error *e) {
-  const size_t points = (size_t)(block[0] * block[1] * block[2]);
+static int gradient_read_shots(gradient_addend f, int shot, int count, const dataset_block *b, float *values,
+                               error *e) {
+  const size_t points = (size_t)(b->count[0] * b->count[1] * b->count[2]);
   pthread_mutex_lock(&f.all->lock);
   field_io_start(); /* of this thread */
   for (int k = 0; k < count && !e->id; k++)
-    gradient_read_planes(f.all, shot + k, f.field->name, at, block, values + (size_t)k * points, e);
+    gradient_read_planes(f.all, shot + k, f.field->name, b, values + (size_t)k * points, e);
   pthread_mutex_unlock(&f.all->lock);
   return e->id;
 }
@@ -134,16 +133,17 @@ static void gradient_add(exact_sum *sums, const float *values, size_t points, in
 /* A field_source. */
 static int gradient_add_planes(void *context, int z, int planes, float *values, error *e) {
   const gradient_addend *f = context;
-  const slab *b = &f->all->slab;
-  const hsize_t at[3] = {(hsize_t)z}, block[3] = {(hsize_t)planes, (hsize_t)b->ny, (hsize_t)b->nx};
-  const size_t points = (size_t)(block[0] * block[1] * block[2]);
+  const slab *s = &f->all->slab;
+  const dataset_block b = {
+      H5T_NATIVE_FLOAT, 3, {(hsize_t)z}, {(hsize_t)planes, (hsize_t)s->ny, (hsize_t)s->nx}};
+  const size_t points = (size_t)planes * (size_t)s->ny * (size_t)s->nx;
   exact_sum *sums;
   float *read;
   ALLOC(e, sums, points, "the sum of gradients");
   ALLOC(e, read, ADDED_TOGETHER * points, "the sum of gradients");
   for (int shot = 0, more; shot < f->all->count && !e->id; shot += more) {
     more = smaller(ADDED_TOGETHER, f->all->count - shot);
-    if (!gradient_read_shots(*f, shot, more, at, block, read, e)) gradient_add(sums, read, points, more);
+    if (!gradient_read_shots(*f, shot, more, &b, read, e)) gradient_add(sums, read, points, more);
   }
   for (size_t i = 0; i < points && !e->id; i++) values[i] = exact_value(&sums[i]);
   free(sums);

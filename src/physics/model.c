@@ -116,6 +116,9 @@ enum { MODEL_NEAR = 2 * RADIUS + 1 };
 
 /* The planes that this rank computes with: its own, and those of other ranks near them. */
 typedef struct model_planes {
+  const density_axis *z;
+  const slab *s;
+  MPI_Comm comm;
   const float **at; /* of each plane of the grid; NULL: not here */
   float *others;
 } model_planes;
@@ -128,8 +131,9 @@ static zrange model_extended(const density_axis *z, int begin, int end) {
 }
 
 /* Hands plane of[0] on to rank[0] and gets plane of[1] from rank[1], to `place`, as far as the grid has them. */
-static int model_hand_on(model_planes *p, const density_axis *z, int points, const int of[2],
-                         const int rank[2], float *place, MPI_Comm comm, error *e) {
+static int model_hand_on(model_planes *p, const int of[2], const int rank[2], float *place, error *e) {
+  const density_axis *z = p->z;
+  const int points = p->s->nx * p->s->ny;
   int at[2], who[2];
   for (int i = 0; i < 2; i++) {
     at[i] = density_inside(z, of[i]);
@@ -137,25 +141,25 @@ static int model_hand_on(model_planes *p, const density_axis *z, int points, con
     who[i] = there && rank[i] != SLAB_NO_RANK ? rank[i] : MPI_PROC_NULL;
   }
   MPI_TRY(e, MPI_Sendrecv(p->at[at[0]], points, MPI_FLOAT, who[0], 0, place, points, MPI_FLOAT, who[1], 0,
-                          comm, MPI_STATUS_IGNORE));
+                          p->comm, MPI_STATUS_IGNORE));
   if (who[1] != MPI_PROC_NULL) p->at[at[1]] = place;
   return 0;
 }
 
 /* Brings the planes of other ranks, nearest first: whoever has one hands it on. Collective, agreed. */
-static int model_planes_open(model_planes *p, const density_axis *z, const slab *s, const float *own,
-                             MPI_Comm comm, error *e) {
+static int model_planes_open(model_planes *p, const float *own, error *e) {
+  const slab *s = p->s;
   const size_t points = (size_t)s->nx * (size_t)s->ny;
   const int end = s->z0 + s->nz;
   ALLOC(e, p->at, s->nz_global, "planes of the medium");
   ALLOC(e, p->others, 2 * MODEL_NEAR * points, "planes of the medium");
-  TRY(error_agree(e, comm));
+  TRY(error_agree(e, p->comm));
   for (int i = 0; i < s->nz; i++) p->at[s->z0 + i] = own + (size_t)i * points;
   float *place = p->others;
   for (int k = 1; k <= MODEL_NEAR && s->ranks > 1; k++, place += 2 * points) {
     const int up[2] = {end - k, s->z0 - k}, down[2] = {s->z0 - 1 + k, end - 1 + k};
-    TRY(model_hand_on(p, z, (int)points, up, (const int[2]){s->upper, s->lower}, place, comm, e));
-    TRY(model_hand_on(p, z, (int)points, down, (const int[2]){s->lower, s->upper}, place + points, comm, e));
+    TRY(model_hand_on(p, up, (const int[2]){s->upper, s->lower}, place, e));
+    TRY(model_hand_on(p, down, (const int[2]){s->lower, s->upper}, place + points, e));
   }
   return 0;
 }
@@ -168,21 +172,23 @@ static void model_planes_close(model_planes *p) {
 /* --- density ------------------------------------------------------------------------------------------------------- */
 
 /* Fills own planes in a layer along z from the plane at its inner edge, which some rank has. */
-static int model_settle_planes(float *rho, const slab *s, int edge, zrange layer, float *plane, MPI_Comm comm,
+static int model_settle_planes(const model_planes *p, float *rho, int edge, zrange layer, float *plane,
                                error *e) {
+  const slab *s = p->s;
   const size_t points = (size_t)s->nx * (size_t)s->ny, bytes = points * sizeof *rho;
   int owner = 0;
   if (zrange_planes(layer) == 0) return 0;
   while (slab_first_plane(s, owner + 1) <= edge) owner++;
   if (owner == s->rank) memcpy(plane, rho + (size_t)(edge - s->z0) * points, bytes);
-  MPI_TRY(e, MPI_Bcast(plane, (int)points, MPI_FLOAT, owner, comm));
+  MPI_TRY(e, MPI_Bcast(plane, (int)points, MPI_FLOAT, owner, p->comm));
   for (int z = larger(layer.begin, s->z0); z < smaller(layer.end, s->z0 + s->nz); z++)
     memcpy(rho + (size_t)(z - s->z0) * points, plane, bytes);
   return 0;
 }
 
 /* Gives points of layers the rho of their inner edges. Collective, agreed. */
-static int model_settle(float *rho, const density_axis axis[3], const slab *s, MPI_Comm comm, error *e) {
+static int model_settle(const model_planes *p, const density_axis axis[3], float *rho, error *e) {
+  const slab *s = p->s;
   const int n = axis[2].points, lo = density_settled(&axis[2], 0), hi = density_settled(&axis[2], n - 1);
   const size_t nx = (size_t)s->nx, points = nx * (size_t)s->ny;
   float *plane;
@@ -195,8 +201,8 @@ static int model_settle(float *rho, const density_axis axis[3], const slab *s, M
         to[(size_t)y * nx + (size_t)x] =
             plane[(size_t)density_settled(&axis[1], y) * nx + (size_t)density_settled(&axis[0], x)];
   }
-  if (!error_agree(e, comm) && !model_settle_planes(rho, s, lo, (zrange){0, lo}, plane, comm, e))
-    model_settle_planes(rho, s, hi, (zrange){hi + 1, n}, plane, comm, e);
+  if (!error_agree(e, p->comm) && !model_settle_planes(p, rho, lo, (zrange){0, lo}, plane, e))
+    model_settle_planes(p, rho, hi, (zrange){hi + 1, n}, plane, e);
   free(plane);
   return e->id;
 }
@@ -258,15 +264,14 @@ static density_model model_density_of(const model *m, const config *c) {
   return d;
 }
 
-/* sigma, V and the velocity to step with, from own planes of rho, or NULL, and v. Settles rho. Collective, agreed. */
-static int model_find_velocity(model *m, const config *c, const files *files, const slab *s, float *rho,
-                               const float *v, error *e) {
+/* sigma, V and the velocity to step with, from own planes of what is given (model_find). Settles rho. Collective, agreed. */
+static int model_find_velocity(model *m, const config *c, const files *files, const slab *s,
+                               float *const given[2], error *e) {
+  float *const v = given[0], *const rho = given[1];
   density_model d = model_density_of(m, c);
-  model_planes of_rho = {NULL}, of_v = {NULL};
-  if (rho && !model_settle(rho, d.axis, s, files->compute, e))
-    model_planes_open(&of_rho, &d.axis[2], s, rho, files->compute, e);
-  if (!e->id && c->media[MEDIUM_VELOCITY].file[0])
-    model_planes_open(&of_v, &d.axis[2], s, v, files->compute, e);
+  model_planes of_rho = {&d.axis[2], s, files->compute, NULL, NULL}, of_v = of_rho;
+  if (rho && !model_settle(&of_rho, d.axis, rho, e)) model_planes_open(&of_rho, rho, e);
+  if (!e->id && c->media[MEDIUM_VELOCITY].file[0]) model_planes_open(&of_v, v, e);
   d.planes_of_rho = of_rho.at, d.planes_of_v = of_v.at;
   if (!e->id) model_compute(m, &d, s, files->way->compressors, e);
   model_planes_close(&of_rho);
@@ -388,7 +393,7 @@ static int model_find(model *m, const config *c, const files *files, const field
     TRY(model_find_losses(m, c, files, io->slab, v, e));
   }
   if (rho || c->averaging)
-    TRY(model_find_velocity(m, c, files, io->slab, rho, v, e));
+    TRY(model_find_velocity(m, c, files, io->slab, given, e));
   else
     memcpy(m->velocity, v, model_points(io->slab) * sizeof *v);
   for (size_t i = 0; i < model_points(io->slab); i++) m->fastest = fmax(m->fastest, m->velocity[i]);
