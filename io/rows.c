@@ -130,8 +130,7 @@ int row_file_put(const row_file *f, uint64_t at, const void *values, size_t byte
     const ssize_t n = pwrite(f->fd, from, bytes, (off_t)at);
     if (n < 0 && errno == EINTR) continue;
     if (n <= 0) return FAIL(e, FILE_WRITE, f->name, strerror(n ? errno : ENOSPC));
-    (void)sync_file_range(f->fd, (off_t)at, n,
-                          SYNC_FILE_RANGE_WRITE); /* so that fsync has less to wait for */
+    (void)sync_file_range(f->fd, (off_t)at, n, SYNC_FILE_RANGE_WRITE); /* fsync has less to wait for */
     from += n, at += (uint64_t)n, bytes -= (size_t)n;
   }
   return 0;

@@ -53,8 +53,8 @@ typedef struct wavefront_receivers {
 typedef struct wavefront_args {
   kernel_args field;  /* all but in and out */
   absorb_args layers; /* all but the field, of the first step; width 0: none */
-  float
-      *u[EQUATION_STATES]; /* those of the equation in turn: in and out of the first step, ... of the next */
+  /* Those of the equation in turn: in and out of the first step, then of the next ... */
+  float *u[EQUATION_STATES];
   int steps, rows, tiles, chunks; /* rows of a tile, tiles of a chunk: wavefront_cut */
   /* One for each tile of each chunk, chunk by chunk, and one for all, and what they hold before the pass, or less: a
    * position done adds 1 to a tile's, a tile that is taken 1 to the last one. The next pass starts from before +

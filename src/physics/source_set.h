@@ -14,8 +14,8 @@ typedef struct source_set {
   double **values;      /* of each column that this rank needs, at `rows` steps from 0 on; else NULL; owned */
   int64_t rows;         /* steps that have values: of the signals' own length those that count */
   uint64_t positions_digest;
-  uint64_t *
-      digests; /* of [sources]: of the first so many rows of all signals, owned; with times [0] is of all rows */
+  /* Of [sources]: of the first so many rows of all signals, owned; with times [0] is of all rows. */
+  uint64_t *digests;
   int64_t digested; /* rows that it goes to */
   wavelet_use
       use; /* of the signal of the greatest value, but for `highest`: above that lies little of any signal */
@@ -28,7 +28,7 @@ int source_set_read(source_set *s, const problem *on, wavelet_steps steps, const
                     error *e);
 /* Gives *w the values of a column; `outside` the rows or times of the dataset. */
 int source_set_take(source_set *s, int column, double dt, double outside, wavelet *w, error *e);
-/* Frees what was read; the values remain. And these. */
+/* Frees what was read; the values remain. The next frees these, and the last all. */
 void source_set_close(source_set *s);
 void source_set_free_values(source_set *s);
 void source_set_free(source_set *s);

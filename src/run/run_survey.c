@@ -45,10 +45,8 @@ typedef struct survey_slot {
   error stacked;      /* what ended it */
   atomic_int next;    /* of its shots to be begun, or ended */
   run_log silent;
-  /* Beginning and writing: what is done, by a thread where there are other slots. */
-  void (*work)(struct survey_slot *slot);
-  pthread_t thread;
-  _Atomic bool worked; /* it is done */
+  pthread_t thread;    /* that begins or writes, where there are other slots */
+  _Atomic bool worked; /* it is done with that */
 } survey_slot;
 
 typedef struct survey_group {
@@ -332,19 +330,29 @@ static void survey_write_shots(survey_slot *t) {
   shot_end(&t->shot, stepping);
 }
 
+static void survey_begin_shots(survey_slot *t) {
+  if (t->v->stack > 1)
+    survey_begin_stack(t, survey_failure(t));
+  else
+    survey_begin_shot(t, survey_failure(t));
+}
+
 static void *survey_work(void *argument) {
   survey_slot *t = argument;
   const device *dev = t->shot.dev;
   const device_peer *peer = dev->table->peer;
   if (peer && peer->adopt) peer->adopt(t->shot.dev, survey_failure(t));
-  t->work(t);
+  if (t->state == SURVEY_BEGINNING)
+    survey_begin_shots(t);
+  else
+    survey_write_shots(t);
   t->worked = true;
   return NULL;
 }
 
-/* Has `work` done by a thread, where there are other slots to go on with. */
-static int survey_start(survey_slot *t, enum slot_state state, void (*work)(survey_slot *), error *e) {
-  t->state = state, t->work = work, t->worked = false;
+/* Begins or writes, in a thread where there are other slots to go on with. */
+static int survey_start(survey_slot *t, enum slot_state state, error *e) {
+  t->state = state, t->worked = false;
   if (t->v->slot_count == 1) {
     survey_work(t);
     return 0;
@@ -357,34 +365,26 @@ static void survey_join(survey_slot *t) {
   if (t->v->slot_count > 1) pthread_join(t->thread, NULL);
 }
 
-static void survey_begin_shots(survey_slot *t) {
-  if (t->v->stack > 1)
-    survey_begin_stack(t, survey_failure(t));
-  else
-    survey_begin_shot(t, survey_failure(t));
-}
-
 /* Takes as many shots as step together, and begins them. */
 static int survey_begin_slot(survey_slot *t, error *e) {
   const survey_group *v = t->v;
   while (!v->over && t->count < v->stack) TRY(survey_take(t, e));
   t->stacked = (error){0};
-  return t->count ? survey_start(t, SURVEY_BEGINNING, survey_begin_shots, e) : 0;
+  return t->count ? survey_start(t, SURVEY_BEGINNING, e) : 0;
 }
 
 static int survey_write(survey_slot *t, error *e) {
   watchdog_close(&t->shot.stepper.watch);
-  return survey_start(t, SURVEY_WRITING, survey_write_shots, e);
+  return survey_start(t, SURVEY_WRITING, e);
 }
 
 static int survey_step(survey_slot *t, error *e) {
   survey_group *v = t->v;
   error *failed = survey_failure(t);
   survey_join(t);
-  if (!failed->id)
-    watchdog_open(&t->shot.stepper.watch, v->engine.comm, v->job->config->watchdog_seconds,
-                  t->shot.stepper.step, failed);
-  if (!failed->id) shot_steps_begin(&t->shot, true, failed);
+  if (!failed->id && !watchdog_open(&t->shot.stepper.watch, v->engine.comm, v->job->config->watchdog_seconds,
+                                    t->shot.stepper.step, failed))
+    shot_steps_begin(&t->shot, true, failed);
   if (failed->id) return survey_write(t, e);
   t->state = SURVEY_STEPPING;
   if (v->stepping++ == 0) v->since = clock_seconds();
