@@ -19,6 +19,7 @@ enum {
   THREADS_MAX = 4,         /* a rank's: more move no more, */
   COMPRESSORS_MAX = 16,    /* but compress more */
   BLOCK_BYTES = 1 << 20,   /* stays in a core's cache */
+  WRITTEN_BACK = 64 << 10, /* bytes that the system begins to bring to the disk at once */
   LARGE_BYTES = 256 << 20, /* that the blocks of all threads may take */
   ROWS_TAG = 7301,
 };
@@ -130,7 +131,8 @@ int row_file_put(const row_file *f, uint64_t at, const void *values, size_t byte
     const ssize_t n = pwrite(f->fd, from, bytes, (off_t)at);
     if (n < 0 && errno == EINTR) continue;
     if (n <= 0) return FAIL(e, FILE_WRITE, f->name, strerror(n ? errno : ENOSPC));
-    (void)sync_file_range(f->fd, (off_t)at, n, SYNC_FILE_RANGE_WRITE); /* fsync has less to wait for */
+    if (n >= WRITTEN_BACK) /* fsync has less to wait for; a small piece shares its page with others, which would wait */
+      (void)sync_file_range(f->fd, (off_t)at, n, SYNC_FILE_RANGE_WRITE);
     from += n, at += (uint64_t)n, bytes -= (size_t)n;
   }
   return 0;

@@ -52,15 +52,19 @@ static double dispersion_shape(double x) {
   return x * x < 1 ? exp(STEEP * (sqrt(1 - x * x) - 1)) : 0;
 }
 
-/* Its transform at sample t of a grid. As the shape is smooth and 1e-14 at its ends, the sum has the integral's digits. */
-static double dispersion_shape_at(double t, int64_t grid) {
-  enum { POINTS = 64 };
-  double sum = 0;
-  for (int i = 1; i < POINTS; i++) {
-    const double x = 2.0 * i / POINTS - 1;
-    sum += dispersion_shape(x) * cos(PI * SPREAD * x * t / (double)grid);
+/* What the transform of the shape divides samples by. It is even, as the shape is; as that is smooth and 1e-14 at its ends, the
+ * sum has the integral's digits. */
+static void dispersion_set_unspread(const dispersion_table *t) {
+  enum { POINTS = 32 };
+  double shape[POINTS];
+  for (int i = 0; i < POINTS; i++) shape[i] = (i ? 2 : 1) * dispersion_shape((double)i / POINTS);
+  for (int64_t k = 0, middle = t->n / 2; k <= middle; k++) {
+    const double turn = PI * SPREAD * (double)k / ((double)POINTS * (double)t->phi_n);
+    double sum = 0;
+    for (int i = 0; i < POINTS; i++) sum += shape[i] * cos(turn * i);
+    t->unspread[middle - k] = 2 * POINTS / (sum * SPREAD);
+    if (middle + k < t->n) t->unspread[middle + k] = t->unspread[middle - k];
   }
-  return sum * SPREAD / POINTS;
 }
 
 static void dispersion_set_frequency(const dispersion_table *t, int64_t p, frequency *f) {
@@ -96,8 +100,7 @@ static dispersion_table *dispersion_table_open(const dispersion_table *like) {
     return NULL;
   }
   for (int64_t p = 0; p < t->psi_n / 2; p++) dispersion_set_frequency(t, p, &t->all[p]);
-  for (int64_t i = 0; i < t->n; i++)
-    t->unspread[i] = 1 / dispersion_shape_at((double)(i - t->n / 2), t->phi_n);
+  dispersion_set_unspread(t);
   return t;
 }
 
