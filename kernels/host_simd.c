@@ -242,13 +242,8 @@ const host_isa *host_isa_get(int index) {
 #endif
       {"portable C", lanes_portable, block_of_portable, inject_portable, sample_portable},
   };
-  int first = 0;
-#ifdef __x86_64__
-  bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
-  first = __builtin_cpu_supports("avx512f") ? 0 : avx2 ? 1 : 2;
-#endif
-  int count = (int)(sizeof sets / sizeof sets[0]) - first;
-  return index >= 0 && index < count ? &sets[first + index] : NULL;
+  const int count = (int)(sizeof sets / sizeof sets[0]) - isa_first();
+  return index >= 0 && index < count ? &sets[isa_first() + index] : NULL;
 }
 
 static int simd_layers_pieces(const void *args, int shares) {

@@ -3,6 +3,7 @@
 #define STENCIL_HOST_SIMD_H
 
 #include "absorb.h"
+#include "base/isa.h"
 #include "host_share.h"
 #include "operation.h"
 
@@ -42,20 +43,6 @@ typedef struct host_isa {
 /* The instruction sets this machine can run, best first and the portable one last: number `index` of them, or
  * NULL past the last. The kernels `simd...` run number 0. All give the same bits. */
 const host_isa *host_isa_get(int index);
-
-/* Of code that compilers make vectors of: HOST_ISAS(DEFINE) is DEFINE(isa, target attribute) for each of them, and
- * HOST_ISA_OF(name) the function name_isa that this machine runs. */
-#ifdef __x86_64__
-#define HOST_ISAS(DEFINE)                                                                                    \
-  DEFINE(avx512, __attribute__((target("avx512f"))))                                                         \
-  DEFINE(avx2, __attribute__((target("avx2,fma"))))                                                          \
-  DEFINE(portable, )
-#define HOST_ISA_OF(name)                                                                                    \
-  (host_isa_get(0)->lanes == 16 ? name##_avx512 : host_isa_get(0)->lanes == 8 ? name##_avx2 : name##_portable)
-#else
-#define HOST_ISAS(DEFINE) DEFINE(portable, )
-#define HOST_ISA_OF(name) name##_portable
-#endif
 
 /* Does part `part` of `parts` of a launch, with the layers of its points, whose field is *a, or NULL. */
 void host_simd_launch(const host_isa *isa, enum host_form form, const kernel_args *a,

@@ -2,65 +2,84 @@
 #include <math.h>
 #include <stdbool.h>
 #include <stdlib.h>
+#include <string.h>
+#include "isa.h"
 
-int fourier_open(fourier *f, int64_t least) {
+int64_t fourier_length(int64_t least) {
   int64_t n = 2;
   while (n < least) n *= 2;
-  *f = (fourier){.n = n};
-  f->turns = malloc((size_t)n / 2 * sizeof *f->turns);
-  f->series = malloc((size_t)n * sizeof *f->series);
-  f->scratch = malloc((size_t)n * sizeof *f->scratch);
-  if (!f->turns || !f->series || !f->scratch) return -1;
-  for (int64_t k = 0; k < n / 2; k++) {
+  return n;
+}
+
+double (*fourier_turns(int64_t n))[2] {
+  double(*turns)[2] = malloc((size_t)n / 2 * sizeof *turns);
+  for (int64_t k = 0; turns && k < n / 2; k++) {
     const double angle = 2 * 3.14159265358979323846 * (double)k / (double)n;
-    f->turns[k][0] = cos(angle), f->turns[k][1] = sin(angle);
+    turns[k][0] = cos(angle), turns[k][1] = sin(angle);
   }
-  return 0;
+  return turns;
+}
+
+static size_t fourier_bytes(const fourier *f) {
+  return ((size_t)f->n / 2 + 1 + 2 * FOURIER_MARGIN) * sizeof *f->series;
+}
+
+static void fourier_free(fourier_number *numbers) {
+  if (numbers) free(numbers - FOURIER_MARGIN);
+}
+
+/* Numbers on cache lines. */
+static fourier_number *fourier_alloc(const fourier *f) {
+  fourier_number *all = aligned_alloc(sizeof(fourier_values), fourier_bytes(f));
+  return all ? all + FOURIER_MARGIN : NULL;
+}
+
+int fourier_open(fourier *f, int64_t n, const double (*turns)[2]) {
+  *f = (fourier){.n = n, .turns = turns};
+  f->series = fourier_alloc(f);
+  f->scratch = fourier_alloc(f);
+  return f->series && f->scratch ? 0 : -1;
 }
 
 void fourier_close(fourier *f) {
-  free(f->turns);
-  free(f->series);
-  free(f->scratch);
+  fourier_free(f->series);
+  fourier_free(f->scratch);
   *f = (fourier){0};
 }
 
-/* One of the parts of a number, as a vector. */
-typedef double fourier_part
-    __attribute__((vector_size(FOURIER_SERIES * sizeof(double)), aligned(8), may_alias));
-
-static inline fourier_part *fourier_part_of(const double *of) {
-  return (fourier_part *)(uintptr_t)of;
+void fourier_clear(fourier *f) {
+  memset(f->series - FOURIER_MARGIN, 0, fourier_bytes(f));
 }
+
+/* --- complex numbers ---------------------------------------------------------------------------------------------- */
 
 /* *sum = a + b, *turned = (a - b) (re + i im). */
 static inline void fourier_pair(const fourier_number *a, const fourier_number *b, const double turn[2],
                                 int sign, fourier_number *sum, fourier_number *turned) {
   const double re = turn[0], im = sign * turn[1];
-  const fourier_part a_re = *fourier_part_of(a->re), a_im = *fourier_part_of(a->im),
-                     b_re = *fourier_part_of(b->re), b_im = *fourier_part_of(b->im);
-  const fourier_part r = a_re - b_re, i = a_im - b_im;
-  *fourier_part_of(sum->re) = a_re + b_re;
-  *fourier_part_of(sum->im) = a_im + b_im;
-  *fourier_part_of(turned->re) = r * re - i * im;
-  *fourier_part_of(turned->im) = r * im + i * re;
+  const fourier_values a_re = a->re, a_im = a->im, b_re = b->re, b_im = b->im, r = a_re - b_re,
+                       i = a_im - b_im;
+  sum->re = a_re + b_re;
+  sum->im = a_im + b_im;
+  turned->re = r * re - i * im;
+  turned->im = r * im + i * re;
 }
 
-/* One pass over all numbers, with `half` turns, each of `stride` numbers. Stockham's form: C. Van Loan, Computational
+/* One pass over all n / 2 numbers, with `half` turns, each of `stride` numbers. Stockham's form: C. Van Loan, Computational
  * Frameworks for the Fast Fourier Transform (1992), 1.7. */
 static inline void fourier_pass(const fourier *f, int64_t half, int64_t stride, int sign) {
   const fourier_number *from = f->series;
   for (int64_t p = 0; p < half; p++)
     for (int64_t q = stride * p; q < stride * (p + 1); q++)
-      fourier_pair(from + q, from + q + stride * half, f->turns[p * stride], sign,
+      fourier_pair(from + q, from + q + stride * half, f->turns[2 * p * stride], sign,
                    f->scratch + q + stride * p, f->scratch + q + stride * (p + 1));
 }
 
 /* That pass and the next one, with the same operations, in one visit of memory. */
 static inline void fourier_two_passes(const fourier *f, int64_t half, int64_t stride, int sign) {
   for (int64_t p = 0; p < half / 2; p++) {
-    const double *turn[3] = {f->turns[p * stride], f->turns[(p + half / 2) * stride],
-                             f->turns[2 * p * stride]};
+    const double *turn[3] = {f->turns[2 * p * stride], f->turns[2 * (p + half / 2) * stride],
+                             f->turns[4 * p * stride]};
     for (int64_t q = 0; q < stride; q++) {
       const fourier_number *from = f->series + q + stride * p;
       fourier_number *to = f->scratch + q + 4 * stride * p, sum[2], turned[2];
@@ -74,7 +93,7 @@ static inline void fourier_two_passes(const fourier *f, int64_t half, int64_t st
 }
 
 static inline void fourier_passes(fourier *f, int sign) {
-  for (int64_t half = f->n / 2, stride = 1; half > 0;) {
+  for (int64_t half = f->n / 4, stride = 1; half > 0;) {
     const bool two = half > 1;
     if (two)
       fourier_two_passes(f, half, stride, sign);
@@ -87,16 +106,46 @@ static inline void fourier_passes(fourier *f, int sign) {
   }
 }
 
-/* The same for processors of today: the same bits, as no product is fused with a sum. */
-#ifdef __x86_64__
-__attribute__((target("avx2"), flatten)) static void fourier_passes_avx2(fourier *f, int sign) {
-  fourier_passes(f, sign);
-}
-#endif
+/* --- real samples ------------------------------------------------------------------------------------------------- */
 
-void fourier_transform(fourier *f, int sign) {
-#ifdef __x86_64__
-  if (__builtin_cpu_supports("avx2")) return fourier_passes_avx2(f, sign);
-#endif
+/* Samples 2j and 2j + 1 are the parts of complex number j, whose transform holds that of the even ones and that of the odd ones: takes
+ * them apart (sign -1), or puts them together (1). */
+static inline void fourier_split(const fourier *f, int sign) {
+  const int64_t last = f->n / 2;
+  fourier_number *all = f->series;
+  const fourier_values first = all[0].re;
+  if (sign < 0) {
+    all[last].re = first - all[0].im, all[last].im = first - first;
+    all[0].re = first + all[0].im, all[0].im = first - first;
+  } else {
+    all[0].re = first + all[last].re, all[0].im = first - all[last].re;
+  }
+  for (int64_t k = 1; k <= last / 2; k++) {
+    const fourier_number a = all[k], b = all[last - k];
+    const double re = -0.5 * f->turns[k][1], im = 0.5 * sign * f->turns[k][0];
+    const fourier_values even_re = 0.5 * (a.re + b.re), even_im = 0.5 * (a.im - b.im), r = a.re - b.re,
+                         i = a.im + b.im, odd_re = r * re - i * im, odd_im = r * im + i * re;
+    all[last - k].re = even_re - odd_re, all[last - k].im = odd_im - even_im;
+    all[k].re = even_re + odd_re, all[k].im = even_im + odd_im;
+  }
+}
+
+static inline void fourier_transform(fourier *f, int sign) {
+  if (sign > 0) fourier_split(f, sign);
   fourier_passes(f, sign);
+  if (sign < 0) fourier_split(f, sign);
+}
+
+#define TRANSFORM(isa, target)                                                                               \
+  target __attribute__((flatten)) static void fourier_transform_##isa(fourier *f, int sign) {                \
+    fourier_transform(f, sign);                                                                              \
+  }
+HOST_ISAS(TRANSFORM)
+
+void fourier_analyse(fourier *f) {
+  HOST_ISA_OF(fourier_transform)(f, -1);
+}
+
+void fourier_synthesize(fourier *f) {
+  HOST_ISA_OF(fourier_transform)(f, 1);
 }

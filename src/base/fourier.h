@@ -1,28 +1,47 @@
-/* Fourier transforms of several series at once, with the same bits everywhere. */
+/* Fourier transforms of several series of real samples at once, with the same bits everywhere: of a series they do not depend on
+ * the others. */
 #ifndef STENCIL_FOURIER_H
 #define STENCIL_FOURIER_H
 
 #include <stdint.h>
 
-enum { FOURIER_SERIES = 4 }; /* that are transformed at once */
+enum { FOURIER_SERIES = 8 }; /* that are transformed at once */
+
+/* A value of each of them, as a vector. */
+typedef double fourier_values
+    __attribute__((vector_size(FOURIER_SERIES * sizeof(double)), aligned(8), may_alias));
 
 /* A complex number of each of them. */
 typedef struct fourier_number {
-  double re[FOURIER_SERIES], im[FOURIER_SERIES];
+  fourier_values re, im;
 } fourier_number;
 
+enum { FOURIER_MARGIN = 16 /* numbers that `series` has room for before and after its own */ };
+
 typedef struct fourier {
-  int64_t n;                        /* numbers of a series, a power of two */
-  double (*turns)[2];               /* cos and sin of 2 pi k / n, k < n / 2; owned */
-  fourier_number *series, *scratch; /* n each, owned; `series` is what fourier_transform works on */
+  int64_t n;                        /* samples of a series, a power of two */
+  const double (*turns)[2];         /* not owned */
+  fourier_number *series, *scratch; /* n / 2 + 1, owned; `series` is what transforms work on */
 } fourier;
 
-/* Prepares transforms of the least power of two that is not below `least` numbers. 0, or -1 where memory is short.
- * fourier_close it, also after a failure. */
-int fourier_open(fourier *f, int64_t least);
+/* The least power of two that is not below `least`, nor 2. */
+int64_t fourier_length(int64_t least);
+/* cos and sin of 2 pi k / n, k < n / 2, for transforms of n samples. To be freed. NULL: memory is short. */
+double (*fourier_turns(int64_t n))[2];
+/* Prepares transforms of n = fourier_length() samples with these turns. 0, or -1 where memory is short. fourier_close it, also
+ * after a failure. */
+int fourier_open(fourier *f, int64_t n, const double (*turns)[2]);
 void fourier_close(fourier *f);
+/* Sets `series` and its margins to 0. */
+void fourier_clear(fourier *f);
 
-/* series[k] becomes the sum over j of series[j] exp(sign 2 pi i j k / n); sign: 1 or -1. */
-void fourier_transform(fourier *f, int sign);
+/* n samples as they lie in `series` before fourier_analyse, and after fourier_synthesize. */
+static inline double (*fourier_samples(const fourier *f))[FOURIER_SERIES] {
+  return (double(*)[FOURIER_SERIES])f->series;
+}
+/* series[k], k <= n / 2, becomes the sum over j of sample j exp(-2 pi i j k / n). */
+void fourier_analyse(fourier *f);
+/* Sample j becomes the real part of the sum over k <= n / 2 of series[k] exp(2 pi i j k / n). */
+void fourier_synthesize(fourier *f);
 
 #endif

@@ -3,7 +3,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
-#include <string.h>
+#include "base/isa.h"
 #include "base/numbers.h"
 #include "base/thread.h"
 
@@ -26,9 +26,10 @@ typedef struct dispersion_table {
   enum dispersion_kind kind;
   int64_t n, every;     /* samples */
   int64_t psi_n, phi_n; /* of series about them */
-  frequency *all;       /* psi_n / 2: from psi = 0 on; owned */
-  double *unspread;     /* n, owned */
-  bool kept;            /* by dispersion_tables */
+  frequency *all;       /* psi_n / 2: from psi = 0 on; owned, as are */
+  double *unspread;     /* n */
+  double (*psi_turns)[2], (*phi_turns)[2];
+  bool kept; /* by dispersion_tables */
   struct dispersion_table *next;
 } dispersion_table;
 
@@ -44,7 +45,6 @@ typedef struct dispersion {
   fourier psi, phi;
   int count;
   int64_t n, series[FOURIER_SERIES];
-  double (*x)[FOURIER_SERIES]; /* n */
 } dispersion;
 
 /* The shape in which a value spreads; x: -1 to 1 over its width. */
@@ -85,6 +85,8 @@ static void dispersion_table_close(dispersion_table *t) {
   if (!t) return;
   free(t->all);
   free(t->unspread);
+  free(t->psi_turns);
+  free(t->phi_turns);
   free(t);
 }
 
@@ -95,7 +97,9 @@ static dispersion_table *dispersion_table_open(const dispersion_table *like) {
   *t = *like;
   t->all = malloc((size_t)t->psi_n / 2 * sizeof *t->all);
   t->unspread = malloc((size_t)t->n * sizeof *t->unspread);
-  if (!t->all || !t->unspread) {
+  t->psi_turns = fourier_turns(t->psi_n);
+  t->phi_turns = fourier_turns(t->phi_n);
+  if (!t->all || !t->unspread || !t->psi_turns || !t->phi_turns) {
     dispersion_table_close(t);
     return NULL;
   }
@@ -137,7 +141,6 @@ static void dispersion_close(dispersion *d) {
   fourier_close(&d->psi);
   fourier_close(&d->phi);
   if (d->t && !d->t->kept) dispersion_table_close(d->t);
-  free(d->x);
   *d = (dispersion){.n = 0};
 }
 
@@ -145,50 +148,84 @@ static void dispersion_close(dispersion *d) {
 static bool dispersion_open(dispersion *d, const dispersion_series *s, int64_t n) {
   dispersion_close(d);
   d->n = n;
-  d->x = malloc((size_t)n * sizeof *d->x);
-  if (!d->x || fourier_open(&d->psi, 4 * n) || fourier_open(&d->phi, 2 * n + 2 * SPREAD)) return false;
-  d->t = dispersion_find_table(
-      s->kept,
-      (dispersion_table){.kind = s->kind, .n = n, .every = s->every, .psi_n = d->psi.n, .phi_n = d->phi.n});
-  return d->t != NULL;
+  d->t = dispersion_find_table(s->kept, (dispersion_table){.kind = s->kind,
+                                                           .n = n,
+                                                           .every = s->every,
+                                                           .psi_n = fourier_length(4 * n),
+                                                           .phi_n = fourier_length(2 * n + 2 * SPREAD)});
+  return d->t && !fourier_open(&d->psi, d->t->psi_n, (const double(*)[2])d->t->psi_turns) &&
+         !fourier_open(&d->phi, d->t->phi_n, (const double(*)[2])d->t->phi_turns);
 }
 
 /* --- the parts of the matrix ------------------------------------------------------------------------------------ */
 
-static void dispersion_put(fourier_number *to, const double *x, double factor) {
-  for (int l = 0; l < FOURIER_SERIES; l++) to->re[l] = x[l] * factor, to->im[l] = 0;
-}
-
-static void dispersion_get(const fourier_number *from, double *x, double factor) {
-  for (int l = 0; l < FOURIER_SERIES; l++) x[l] = from->re[l] * factor;
-}
-
-/* *to += share * from. */
-static void dispersion_add(fourier_number *to, double share, const fourier_number *from) {
-  for (int l = 0; l < FOURIER_SERIES; l++) {
-    to->re[l] += share * from->re[l];
-    to->im[l] += share * from->im[l];
-  }
-}
-
-/* The value times the frequency's weight. */
-static fourier_number dispersion_weigh(const frequency *f, const fourier_number *value) {
-  fourier_number turned;
-  for (int l = 0; l < FOURIER_SERIES; l++) {
-    turned.re[l] = f->re * value->re[l] - f->im * value->im[l];
-    turned.im[l] = f->re * value->im[l] + f->im * value->re[l];
-  }
-  return turned;
-}
-
-static void dispersion_clear(fourier *f) {
-  memset(f->series, 0, (size_t)f->n * sizeof *f->series);
-}
-
 /* Of cosines in psi the imaginary part is 0. */
-static void dispersion_keep_cosines(const dispersion *d) {
-  if (d->t->kind != DISPERSION_REST) return;
-  for (int64_t p = 0; p < d->psi.n / 2; p++) memset(d->psi.series[p].im, 0, sizeof d->psi.series[p].im);
+static inline fourier_number dispersion_cosine(const dispersion *d, fourier_number of) {
+  if (d->t->kind == DISPERSION_REST) of.im -= of.im;
+  return of;
+}
+
+/* Times the weight of a frequency, or the conjugate of that. */
+static inline fourier_number dispersion_weigh(const frequency *f, int sign, fourier_number value) {
+  const double im = sign * f->im;
+  return (fourier_number){f->re * value.re - im * value.im, f->re * value.im + im * value.re};
+}
+
+/* From frequencies psi to points of the grid of phi. Those that spread to the same points, some following each other, visit
+ * them together. */
+static inline void dispersion_spread(const dispersion *d) {
+  enum { TOGETHER = 4 };
+  const frequency *all = d->t->all, *end = all + d->t->psi_n / 2;
+  fourier_number values[TOGETHER];
+  for (const frequency *f = all, *next; f < end; f = next) {
+    for (next = f; next < end && next - f < TOGETHER && next->first == f->first; next++)
+      values[next - f] = dispersion_weigh(next, 1, dispersion_cosine(d, d->psi.series[next - all]));
+    for (int m = 0; m < SPREAD; m++) {
+      fourier_number sum = d->phi.series[f->first + m];
+      for (const frequency *one = f; one < next; one++) {
+        sum.re += one->shares[m] * values[one - f].re;
+        sum.im += one->shares[m] * values[one - f].im;
+      }
+      d->phi.series[f->first + m] = sum;
+    }
+  }
+}
+
+/* And back: what comes of each is the conjugate of what the synthesis takes. */
+static inline void dispersion_collect(const dispersion *d) {
+  const frequency *all = d->t->all;
+  for (int64_t p = 0; p < d->t->psi_n / 2; p++) {
+    const fourier_number *from = d->phi.series + all[p].first;
+    fourier_number sum = {from->re - from->re, from->re - from->re};
+    for (int m = 0; m < SPREAD; m++) {
+      sum.re += all[p].shares[m] * from[m].re;
+      sum.im += all[p].shares[m] * from[m].im;
+    }
+    d->psi.series[p] = dispersion_cosine(d, dispersion_weigh(&all[p], -1, sum));
+  }
+}
+
+#define PARTS(isa, target)                                                                                   \
+  target __attribute__((flatten)) static void dispersion_spread_##isa(const dispersion *d) {                 \
+    dispersion_spread(d);                                                                                    \
+  }                                                                                                          \
+  target __attribute__((flatten)) static void dispersion_collect_##isa(const dispersion *d) {                \
+    dispersion_collect(d);                                                                                   \
+  }
+HOST_ISAS(PARTS)
+
+/* Points of the grid of phi before 0 and after its half stand for the conjugates of others: adds them there, or sets them. */
+static void dispersion_fold(const dispersion *d, bool set) {
+  const int64_t half = d->phi.n / 2;
+  for (int m = 1; m <= SPREAD; m++)
+    for (int upper = 0; upper < 2; upper++) {
+      fourier_number *beyond = d->phi.series + (upper ? half + m : -m),
+                     *within = d->phi.series + (upper ? half - m : m);
+      if (set)
+        beyond->re = within->re, beyond->im = -within->im;
+      else
+        within->re += beyond->re, within->im -= beyond->im;
+    }
 }
 
 /* The factor of sample j: of cosines each stands for -j, too. */
@@ -196,44 +233,40 @@ static double dispersion_twice(const dispersion *d, int64_t j) {
   return d->t->kind == DISPERSION_REST && j > 0 ? 2 : 1;
 }
 
-/* Where sample i lies in the transform over phi, point `at` in the grid. */
-static fourier_number *dispersion_at(const dispersion *d, int64_t at) {
-  return &d->phi.series[at & (d->phi.n - 1)];
+/* Sample i as it lies in the transform over phi. */
+static double *dispersion_at(const dispersion *d, int64_t i) {
+  return fourier_samples(&d->phi)[(i - d->t->n / 2) & (d->phi.n - 1)];
 }
 
-/* K x: of the sum over psi >= 0 the real part counts. */
-static void dispersion_forward(dispersion *d, double (*x)[FOURIER_SERIES]) {
-  dispersion_clear(&d->psi);
-  for (int64_t j = 0; j < d->t->n; j++) dispersion_put(&d->psi.series[j], x[j], dispersion_twice(d, j));
-  fourier_transform(&d->psi, -1);
-  dispersion_keep_cosines(d);
-  dispersion_clear(&d->phi);
-  for (int64_t p = 0; p < d->psi.n / 2; p++) {
-    const frequency *f = &d->t->all[p];
-    const fourier_number value = dispersion_weigh(f, &d->psi.series[p]);
-    for (int m = 0; m < SPREAD; m++) dispersion_add(dispersion_at(d, f->first + m), f->shares[m], &value);
-  }
-  fourier_transform(&d->phi, 1);
-  for (int64_t i = 0; i < d->t->n; i++)
-    dispersion_get(dispersion_at(d, i - d->t->n / 2), x[i], d->t->unspread[i]);
+static void dispersion_scale(double *to, const double *from, double factor) {
+  for (int l = 0; l < FOURIER_SERIES; l++) to[l] = from[l] * factor;
+}
+
+/* K x, of the samples of psi: of the sum over psi >= 0 the real part counts. */
+static void dispersion_forward(dispersion *d) {
+  double(*x)[FOURIER_SERIES] = fourier_samples(&d->psi);
+  for (int64_t j = 0; j < d->n; j++) dispersion_scale(x[j], x[j], dispersion_twice(d, j));
+  fourier_analyse(&d->psi);
+  fourier_clear(&d->phi);
+  HOST_ISA_OF(dispersion_spread)(d);
+  dispersion_fold(d, false);
+  fourier_synthesize(&d->phi);
+  x = fourier_samples(&d->psi);
+  for (int64_t i = 0; i < d->n; i++) dispersion_scale(x[i], dispersion_at(d, i), d->t->unspread[i]);
 }
 
 /* K^T x: the same parts, the other way. */
-static void dispersion_backward(dispersion *d, double (*x)[FOURIER_SERIES]) {
-  dispersion_clear(&d->phi);
-  for (int64_t i = 0; i < d->t->n; i++)
-    dispersion_put(dispersion_at(d, i - d->t->n / 2), x[i], d->t->unspread[i]);
-  fourier_transform(&d->phi, 1);
-  dispersion_clear(&d->psi);
-  for (int64_t p = 0; p < d->psi.n / 2; p++) {
-    const frequency *f = &d->t->all[p];
-    fourier_number sum = {{0}, {0}};
-    for (int m = 0; m < SPREAD; m++) dispersion_add(&sum, f->shares[m], dispersion_at(d, f->first + m));
-    d->psi.series[p] = dispersion_weigh(f, &sum);
-  }
-  dispersion_keep_cosines(d);
-  fourier_transform(&d->psi, -1);
-  for (int64_t j = 0; j < d->t->n; j++) dispersion_get(&d->psi.series[j], x[j], dispersion_twice(d, j));
+static void dispersion_backward(dispersion *d) {
+  double(*x)[FOURIER_SERIES] = fourier_samples(&d->psi);
+  fourier_clear(&d->phi);
+  for (int64_t i = 0; i < d->n; i++) dispersion_scale(dispersion_at(d, i), x[i], d->t->unspread[i]);
+  fourier_analyse(&d->phi);
+  dispersion_fold(d, true);
+  fourier_clear(&d->psi);
+  HOST_ISA_OF(dispersion_collect)(d);
+  fourier_synthesize(&d->psi);
+  x = fourier_samples(&d->psi);
+  for (int64_t j = 0; j < d->n; j++) dispersion_scale(x[j], x[j], dispersion_twice(d, j));
 }
 
 /* --- all series -------------------------------------------------------------------------------------------------- */
@@ -247,13 +280,13 @@ typedef struct dispersion_work {
 /* K^T is what signals of sources are multiplied by. */
 static void dispersion_flush(dispersion *d, const dispersion_series *s) {
   if (!d->count) return;
-  memset(d->x, 0, (size_t)d->n * sizeof *d->x);
-  for (int k = 0; k < d->count; k++) s->get(s->context, d->series[k], d->n, k, d->x);
+  fourier_clear(&d->psi);
+  for (int k = 0; k < d->count; k++) s->get(s->context, d->series[k], d->n, k, fourier_samples(&d->psi));
   if (s->transposed == (s->kind == DISPERSION_SOURCE))
-    dispersion_forward(d, d->x);
+    dispersion_forward(d);
   else
-    dispersion_backward(d, d->x);
-  for (int k = 0; k < d->count; k++) s->put(s->context, d->series[k], d->n, k, d->x);
+    dispersion_backward(d);
+  for (int k = 0; k < d->count; k++) s->put(s->context, d->series[k], d->n, k, fourier_samples(&d->psi));
   d->count = 0;
 }
 

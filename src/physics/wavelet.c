@@ -259,7 +259,7 @@ static double wavelet_power_at(const fourier *f, int64_t k) {
 static void wavelet_find_frequencies(fourier *f, double apart, wavelet_use *use) {
   const double bin = 1 / ((double)f->n * apart);
   double most = 0, energy = 0, below = 0;
-  fourier_transform(f, -1);
+  fourier_analyse(f);
   for (int64_t k = 0; k <= f->n / 2; k++) {
     most = fmax(most, wavelet_power_at(f, k));
     energy += wavelet_power_at(f, k);
@@ -294,29 +294,28 @@ static wavelet_sampling wavelet_sample(const table *t, double dt, const wavelet_
 /* A jump at its ends, of which start and stop tell, does not count in its spectrum: they are moved to 0. */
 static int wavelet_find_spectrum(const table *t, double dt, wavelet_use *use, error *e) {
   const wavelet_sampling at = wavelet_sample(t, dt, use);
-  double most = 0;
-  fourier f;
-  const int64_t least = at.count > 2048 ? 2 * (int64_t)at.count : 4096;
-  if (fourier_open(&f, least)) {
+  double most = 0, (*turns)[2];
+  fourier f = {.n = fourier_length(at.count > 2048 ? 2 * (int64_t)at.count : 4096)};
+  if (!(turns = fourier_turns(f.n)) || fourier_open(&f, f.n, (const double(*)[2])turns)) {
     fourier_close(&f);
-    return FAIL(e, OUT_OF_MEMORY, (size_t)least * 2 * sizeof *f.series, "the spectrum of a wavelet");
+    free(turns);
+    return FAIL(e, OUT_OF_MEMORY, (size_t)f.n * sizeof *f.series, "the spectrum of a wavelet");
   }
-  memset(f.series, 0, (size_t)f.n * sizeof *f.series);
+  double(*x)[FOURIER_SERIES] = fourier_samples(&f);
+  fourier_clear(&f);
   for (size_t i = 0; i < at.count; i++) {
-    double *sample = &f.series[i].re[0];
-    *sample = t->columns == WAVELET_SPLINE ? wavelet_interpolate(t, at.first + (double)i * at.apart, 0)
+    x[i][0] = t->columns == WAVELET_SPLINE ? wavelet_interpolate(t, at.first + (double)i * at.apart, 0)
                                            : t->values[i];
-    most = fmax(most, fabs(*sample));
+    most = fmax(most, fabs(x[i][0]));
   }
   if (most > 0) {
-    const double first = f.series[0].re[0],
-                 rise = (f.series[at.count - 1].re[0] - first) / fmax(1, (double)at.count - 1);
+    const double first = x[0][0], rise = (x[at.count - 1][0] - first) / fmax(1, (double)at.count - 1);
     use->start = fmin(1, fabs(wavelet_curve(t, dt, use->begin, 0)) / most);
     use->stop = fmin(1, fabs(wavelet_curve(t, dt, use->end - 1, 0)) / most);
-    for (size_t i = 0; i < at.count; i++)
-      f.series[i].re[0] = (f.series[i].re[0] - first - (double)i * rise) / most;
+    for (size_t i = 0; i < at.count; i++) x[i][0] = (x[i][0] - first - (double)i * rise) / most;
     wavelet_find_frequencies(&f, at.apart, use);
   }
+  free(turns);
   fourier_close(&f);
   return 0;
 }

@@ -60,9 +60,9 @@ TEST(series_do_not_mix) {
   for (int i = 0; i < N; i++) assert_true(memcmp(&x[i][3], &y[i][3], sizeof(double)) == 0);
 }
 
-/* omega dt of oscillator k; the scheme turns them by up to 2 asin(0.7) = 1.55 a step, exactly by 1.4. */
+/* omega dt of oscillator k; the scheme turns them by up to 2 asin(0.35) = 0.715 a step, exactly by 0.7. */
 static double omega(int k) {
-  return 0.175 * (k + 1);
+  return 0.7 * (k + 1) / SERIES;
 }
 
 /* A pulse without frequencies above 1.5 or so. */
