@@ -29,6 +29,9 @@ int mpi_wait(MPI_Request *request, MPI_Status *status);
     MPI_TRY(e, mpi_wait(&request, MPI_STATUS_IGNORE));                                                       \
   } while (0)
 
+/* MPI_Allreduce in place. A rank alone asks nobody: so it may be here in several threads. Returns MPI's code. */
+int mpi_reduce_all(void *values, int count, MPI_Datatype type, MPI_Op op, MPI_Comm comm);
+
 int error_agree_on(error *e, MPI_Comm comm);
 
 /* Collective. If any rank of `comm` holds an error, every rank returns with the error of the lowest such rank (the same

@@ -276,10 +276,8 @@ static int adjoint_spread(adjoint_points *p, const receivers *r, const float *re
     for (int64_t row = 0; row < rows; row++)
       for (int i = 0; i < r->local; i++)
         all[row * r->count + r->index[i]] = residual[(first + row) * r->local + i];
-    if (g->ranks > 1) /* a single one may be here in several threads */
-      error_from_mpi(e,
-                     MPI_Allreduce(MPI_IN_PLACE, all, (int)(rows * r->count), MPI_UINT32_T, MPI_BOR, g->comm),
-                     "MPI_Allreduce");
+    error_from_mpi(e, mpi_reduce_all(all, (int)(rows * r->count), MPI_UINT32_T, MPI_BOR, g->comm),
+                   "mpi_reduce_all");
     for (int64_t row = 0; row < rows; row++)
       for (int i = 0; i < s->signal_count; i++)
         p->values[(first + row) * s->signal_count + i] = all[row * r->count + s->key_of[i]];

@@ -250,6 +250,6 @@ int adjoint_signals(adjoint *a, int row, bool injected, float **signals, error *
       all[k / r->local * r->count + r->index[k % r->local]] =
           (float)(way.scale * (double)r->traces[(steps - k / r->local) * r->local + k % r->local]);
   TRY(error_agree(e, g->comm));
-  if (g->ranks > 1) MPI_TRY(e, MPI_Allreduce(MPI_IN_PLACE, all, (int)count, MPI_FLOAT, MPI_SUM, g->comm));
+  MPI_TRY(e, mpi_reduce_all(all, (int)count, MPI_FLOAT, MPI_SUM, g->comm));
   return 0;
 }

@@ -15,37 +15,38 @@ static double gradient_host_left(const engine *g) {
   return left / g->options.local_ranks;
 }
 
-/* What is free on this rank's device, or host, besides what the run itself takes. */
-static double gradient_free(const shot *s) {
+/* What is free on this rank's device, or host, besides what such runs themselves take. */
+static double gradient_free(const shot *s, int runs) {
   const double SHARE = 0.8;
   const engine *g = s->engine;
   const double room = s->dev->room ? (double)s->dev->room : gradient_host_left(g);
-  const double free = SHARE * room - engine_bytes(s->config, &g->slab) - (double)adjoint_bytes(s);
+  const double free = SHARE * room - runs * (engine_bytes(s->config, &g->slab) + (double)adjoint_bytes(s));
   return free > 0 ? free : 0;
 }
 
 /* Of a rank, in a tier. */
-static int gradient_budget(const shot *s, double budget[PLAN_TIERS], error *e) {
+static int gradient_budget(const shot *s, int shares, double budget[PLAN_TIERS], error *e) {
   const double SHARE = 0.5;
   const config *c = s->config;
   const bool on_host = s->dev->table->backend == BACKEND_HOST;
   const double device = on_host ? c->gradient_host_memory : c->gradient_memory;
   disk_space disk = {.available = 0};
-  budget[TIER_DEVICE] = device > 0 ? device : gradient_free(s);
+  budget[TIER_DEVICE] = device > 0 ? device : gradient_free(s, shares);
   budget[TIER_HOST] =
       c->gradient_host_memory > 0 ? c->gradient_host_memory : SHARE * gradient_host_left(s->engine);
   if (on_host) budget[TIER_HOST] = 0;
   if (c->gradient_path[0] && c->gradient_file_memory == 0) TRY(space_of(c->gradient_path, &disk, e));
   budget[TIER_FILE] = c->gradient_file_memory > 0 ? c->gradient_file_memory : SHARE * (double)disk.available;
+  for (int tier = 0; tier < PLAN_TIERS; tier++) budget[tier] /= shares;
   return 0;
 }
 
 /* All ranks follow one plan: that of the largest slab in the smallest memory. */
-static int gradient_need(const shot *s, plan_need *need, error *e) {
+static int gradient_need(const shot *s, int shares, plan_need *need, error *e) {
   double least[PLAN_TIERS + 2] = {0, 0, 0, -(double)adjoint_field_bytes(s), -(double)states_bytes(s)};
-  gradient_budget(s, least, e);
+  gradient_budget(s, shares, least, e);
   TRY(error_agree(e, s->engine->comm));
-  MPI_TRY(e, MPI_Allreduce(MPI_IN_PLACE, least, PLAN_TIERS + 2, MPI_DOUBLE, MPI_MIN, s->engine->comm));
+  MPI_TRY(e, mpi_reduce_all(least, PLAN_TIERS + 2, MPI_DOUBLE, MPI_MIN, s->engine->comm));
   *need = (plan_need){s->engine->physics.steps + 1, -least[3], -least[4], {least[0], least[1], least[2]}};
   return 0;
 }
@@ -54,22 +55,22 @@ static double gradient_mib(double bytes) {
   return bytes / 1048576;
 }
 
-static void gradient_tell(const shot *s, const plan *p) {
-  const double FORWARD_AND_BACK = 2.75; /* runs, by the bytes that a step and its adjoint move */
-  const int64_t ring = plan_beside(p, p->near);
-  char states[200] = "";
-  if (p->segments > 1)
-    snprintf(states, sizeof states,
-             ", states every %lld steps%s: %lld on the device, %lld on the host, %lld in a file",
-             (long long)(p->parts > 1 ? p->part : ring), p->parts > 1 ? " and within" : " or fewer",
-             (long long)p->tier[TIER_DEVICE], (long long)p->tier[TIER_HOST], (long long)p->tier[TIER_FILE]);
-  log_line(s->log, "gradient: a ring of %lld of %lld fields%s", (long long)ring,
-           (long long)s->engine->physics.steps + 1, states);
-  log_line(s->log,
-           "gradient: %.1f MiB a rank on the device besides %.1f MiB for the way back, %.1f MiB on the host, "
-           "%.1f MiB in a file; %.2f forward runs in all",
-           gradient_mib(p->bytes[TIER_DEVICE]), gradient_mib((double)adjoint_bytes(s)),
-           gradient_mib(p->bytes[TIER_HOST]), gradient_mib(p->bytes[TIER_FILE]), FORWARD_AND_BACK + p->again);
+static const double FORWARD_AND_BACK = 2.75; /* runs, by the bytes that a step and its adjoint move */
+
+int gradient_share(shot *s, int most, int *shares, error *e) {
+  const double MORE = 1.1;
+  double least, alone = 0;
+  *shares = 1;
+  if (s->dev->table->backend == BACKEND_HOST) return 0; /* a shot keeps all cores busy */
+  for (int n = 1; n <= most && config_has_gradient(s->config); n++) {
+    plan_need need;
+    plan p;
+    TRY(gradient_need(s, n, &need, e));
+    const double cost = plan_make(&p, &need, &least) ? FORWARD_AND_BACK + p.again : INFINITY;
+    if (n == 1) alone = cost;
+    if (cost <= MORE * alone && cost < INFINITY) *shares = n;
+  }
+  return 0;
 }
 
 int gradient_plan(gradient *g, shot *s, error *e) {
@@ -81,12 +82,31 @@ int gradient_plan(gradient *g, shot *s, error *e) {
   g->most = larger(s->engine->setup.stack, 1);
   if (!g->misfits) ALLOC(e, g->misfits, g->most, "the misfits");
   TRY(error_agree(e, s->engine->comm));
-  TRY(gradient_need(s, &need, e));
-  if (!plan_make(&g->plan, &need, &least))
-    return FAIL(e, GRADIENT_MEMORY, gradient_mib(need.budget[0]), gradient_mib(need.budget[1]),
-                gradient_mib(need.budget[2]), gradient_mib(least));
-  gradient_tell(s, &g->plan);
-  return 0;
+  TRY(gradient_need(s, larger(g->shares, 1), &need, e));
+  if (plan_make(&g->plan, &need, &least)) return 0;
+  return FAIL(e, GRADIENT_MEMORY, gradient_mib(need.budget[0]), gradient_mib(need.budget[1]),
+              gradient_mib(need.budget[2]), gradient_mib(least));
+}
+
+void gradient_announce(const gradient *g) {
+  const shot *s = g->shot;
+  const plan *p = &g->plan;
+  if (!config_has_gradient(s->config)) return;
+  const int64_t ring = plan_beside(p, p->near);
+  char states[200] = "", each[64] = "";
+  if (p->segments > 1)
+    snprintf(states, sizeof states,
+             ", states every %lld steps%s: %lld on the device, %lld on the host, %lld in a file",
+             (long long)(p->parts > 1 ? p->part : ring), p->parts > 1 ? " and within" : " or fewer",
+             (long long)p->tier[TIER_DEVICE], (long long)p->tier[TIER_HOST], (long long)p->tier[TIER_FILE]);
+  if (g->shares > 1) snprintf(each, sizeof each, " of %d, one shot beside another", g->shares);
+  log_line(s->log, "gradient: a ring%s of %lld of %lld fields%s", each, (long long)ring,
+           (long long)s->engine->physics.steps + 1, states);
+  log_line(s->log,
+           "gradient: %.1f MiB a rank on the device besides %.1f MiB for the way back, %.1f MiB on the host, "
+           "%.1f MiB in a file; %.2f forward runs in all",
+           gradient_mib(p->bytes[TIER_DEVICE]), gradient_mib((double)adjoint_bytes(s)),
+           gradient_mib(p->bytes[TIER_HOST]), gradient_mib(p->bytes[TIER_FILE]), FORWARD_AND_BACK + p->again);
 }
 
 /* --- a shot ------------------------------------------------------------------------------------------------------- */

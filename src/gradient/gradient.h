@@ -7,16 +7,22 @@
 
 typedef struct gradient {
   shot *shot; /* not owned; of a stack the lead */
+  int shares; /* of the memory, one of which it takes; 0: all */
   plan plan;
   misfit *misfits; /* of the shot, or of each one of a stack; owned, of as many: */
   int most;
   adjoint way; /* its memory serves one shot of the struct `shot` after another */
 } gradient;
 
-/* Plans how a planned shot, or the lead of a stack, goes back, and logs that; GRADIENT_MEMORY where the budgets do not allow it.
+/* Plans how a planned shot, or the lead of a stack, goes back, within g->shares; GRADIENT_MEMORY where the budgets do not allow it.
  * Does nothing where there is no gradient. Zero-initialise it before the first shot. Collective, same error everywhere, as are the
  * functions below. gradient_close it, also after a failure. */
 int gradient_plan(gradient *g, shot *s, error *e);
+/* Logs the plan. Not collective. */
+void gradient_announce(const gradient *g);
+/* Into how many shares at most `most` the memory for a shot like this can be divided, so that while one goes back, or is written,
+ * another one can begin, and hardly more steps are done again. 1 where there is no gradient. */
+int gradient_share(shot *s, int most, int *shares, error *e);
 /* Reads what the traces of a planned shot are compared with, which is, or is to be, row `row` of a stack; else 0. */
 int gradient_check(gradient *g, int row, const shot *s, error *e);
 /* Makes row `from` of what was checked row `to`, at most as great, of the stack. */

@@ -92,13 +92,11 @@ static int misfit_sum(misfit *m, const shot *s, double each, error *e) {
       squares[r->index[i]] += d * d;
       *at = (float)(each * d);
     }
-  const int rc = s->engine->ranks == 1
-                     ? MPI_SUCCESS /* it may be here in several threads */
-                     : MPI_Allreduce(MPI_IN_PLACE, squares, r->count, MPI_DOUBLE, MPI_SUM, s->engine->comm);
+  const int rc = mpi_reduce_all(squares, r->count, MPI_DOUBLE, MPI_SUM, s->engine->comm);
   m->value = 0;
   for (int i = 0; i < r->count; i++) m->value += each / 2 * squares[i];
   free(squares);
-  return error_from_mpi(e, rc, "MPI_Allreduce");
+  return error_from_mpi(e, rc, "mpi_reduce_all");
 }
 
 int misfit_residual(misfit *m, const shot *s, error *e) {

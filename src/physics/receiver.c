@@ -109,14 +109,14 @@ static void receivers_size_batches(receivers *r, int pass) {
   if (r->batch_rows > r->rows) r->batch_rows = r->rows;
 }
 
-/* What other ranks have. One rank alone asks nobody: threads of it plan several shots at once. */
+/* What other ranks have. */
 static int receivers_count_others(receivers *r, error *e) {
   const MPI_Comm comm = r->files->compute;
   int ranks;
   r->most = r->local, r->before = 0;
   MPI_TRY(e, MPI_Comm_size(comm, &ranks));
-  if (ranks == 1) return 0;
-  MPI_TRY(e, MPI_Allreduce(&r->local, &r->most, 1, MPI_INT, MPI_MAX, comm));
+  if (ranks == 1) return 0; /* threads of it plan several shots at once */
+  MPI_TRY(e, mpi_reduce_all(&r->most, 1, MPI_INT, MPI_MAX, comm));
   MPI_TRY(e, MPI_Exscan(&r->local, &r->before, 1, MPI_INT, MPI_SUM, comm));
   if (r->slab->rank == 0) r->before = 0; /* MPI leaves it undefined there */
   return 0;

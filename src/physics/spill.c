@@ -58,15 +58,6 @@ int spill_begin(receivers *r, error *e) {
   return spill_end_block(r, r->spill.rows + smaller64(r->taken - r->spill.rows, r->spill.block), e);
 }
 
-/* Adds up what the ranks have. One rank alone may be here in several threads. */
-static int spill_sum(uint64_t mine, MPI_Comm comm, uint64_t *all, error *e) {
-  int ranks;
-  *all = mine;
-  MPI_TRY(e, MPI_Comm_size(comm, &ranks));
-  if (ranks > 1) MPI_TRY(e, MPI_Allreduce(&mine, all, 1, MPI_UINT64_T, MPI_SUM, comm));
-  return 0;
-}
-
 /* Creates a file, of these receivers, that goes when the process does. Agreed. */
 static int spill_create(receivers *r, char name[PARTIAL_NAME], error *e) {
   const request create = {FILES_CREATE_PARTIAL, .path = r->config->output_path, .answer_bytes = PARTIAL_NAME,
@@ -83,11 +74,10 @@ int spill_write(receivers *r, MPI_Comm comm, error *e) {
                        .count = r->local,
                        .values = r->local ? receivers_row(r, partial_begin(p, last)) : NULL};
   const request move = {FILES_MOVE_PARTIAL, .partial = p, .use = PARTIAL_WRITE, .own.rows = &rows};
-  uint64_t sum;
   if (!p->name[0]) TRY(spill_create(r, p->name, e));
   TRY(files_do(r->files, &move, e));
-  TRY(spill_sum(rows.sum, comm, &sum, e));
-  p->sum += sum;
+  MPI_TRY(e, mpi_reduce_all(&rows.sum, 1, MPI_UINT64_T, MPI_SUM, comm));
+  p->sum += rows.sum;
   r->spill.leaving = false;
   return 0;
 }
@@ -129,10 +119,9 @@ static int spill_check(receivers *r, error *e) {
   const partial_file *p = &r->spill.file;
   partial_rows rows = {.end = p->blocks, .first = r->before, .count = r->local};
   const request read = {FILES_MOVE_PARTIAL, .partial = p, .use = PARTIAL_READ, .own.rows = &rows};
-  uint64_t sum;
   TRY(files_do(r->files, &read, e));
-  TRY(spill_sum(rows.sum, r->files->compute, &sum, e));
-  return sum == p->sum ? 0 : FAIL(e, PARTIAL_DIFFERS, p->name);
+  MPI_TRY(e, mpi_reduce_all(&rows.sum, 1, MPI_UINT64_T, MPI_SUM, r->files->compute));
+  return rows.sum == p->sum ? 0 : FAIL(e, PARTIAL_DIFFERS, p->name);
 }
 
 int spill_adopt(receivers *r, const int64_t *numbers, int64_t count, error *e) {
@@ -187,7 +176,7 @@ static int spill_transform(receivers *r, const partial_file *raw, uint64_t sums[
 
 int spill_finish(receivers *r, error *e) {
   partial_file *p = &r->spill.file;
-  uint64_t mine[2] = {0, 0}, sums[2];
+  uint64_t sums[2] = {0, 0};
   receivers_flush(r, e);
   while (r->taken > r->spill.rows) {
     if (!e->id) spill_begin(r, e);
@@ -203,8 +192,8 @@ int spill_finish(receivers *r, error *e) {
     r->spill.named = false;
     TRY(spill_create(r, p->name, e));
   }
-  TRY(spill_transform(r, &raw, mine, e));
-  for (int i = 0; i < 2; i++) TRY(spill_sum(mine[i], r->files->compute, &sums[i], e));
+  TRY(spill_transform(r, &raw, sums, e));
+  MPI_TRY(e, mpi_reduce_all(sums, 2, MPI_UINT64_T, MPI_SUM, r->files->compute));
   p->sum = sums[1];
   return sums[0] == raw.sum ? 0 : FAIL(e, PARTIAL_DIFFERS, raw.name);
 }

@@ -164,7 +164,7 @@ static int dry_run_check_files(shot *s, error *e) {
   return storage_check(s, receivers_disk_bytes(&s->receivers) + maps_file_bytes(s->config), true, e);
 }
 
-static int dry_run_describe(shot *s, error *e) {
+static int dry_run_describe(const job *j, shot *s, error *e) {
   const config *c = s->config;
   run_needs n;
   log_line(s->log, "%s", s->saves.config_text);
@@ -177,7 +177,11 @@ static int dry_run_describe(shot *s, error *e) {
            c->overlap ? "on" : "off", io_name(s->io.mode));
   dry_run_output(s);
   gradient back = {.shot = NULL};
-  if (!gradient_plan(&back, s, e)) gradient_check(&back, 0, s, e);
+  TRY(gradient_share(s, j->shares, &back.shares, e));
+  if (!gradient_plan(&back, s, e)) {
+    gradient_announce(&back);
+    gradient_check(&back, 0, s, e);
+  }
   gradient_close(&back);
   return e->id;
 }
@@ -192,7 +196,7 @@ static int dry_run_leg(const job *j, const checkpoint *from, double *seconds, er
   if (!e->id && restarts && !files_do(j->files, &verify, e))
     log_line(j->log, "restart from %s, step %" PRId64 ": it is intact and of this run", from->name,
              from->step);
-  if (!e->id) dry_run_describe(&s, e);
+  if (!e->id) dry_run_describe(j, &s, e);
   if (!error_agree(e, j->files->compute) && !dry_run_check_files(&s, e))
     log_line(j->log, "dry run: everything is in place");
   const int64_t left = g.physics.steps - (restarts ? from->step : 0);

@@ -114,8 +114,9 @@ static int run_leg(const job *j, const checkpoint *from, error *e) {
   const int64_t timed = j->options->benchmark;                          /* steps; 0: a normal run */
   const bool profile = !j->options->quiet || j->config->report_file[0]; /* somebody reads the phases' times */
   if (!run_plan(j, &g, &s, from->name[0] ? from : NULL, profile, e) && !gradient_plan(&back, &s, e) &&
-      !gradient_check(&back, 0, &s, e) && !engine_open(&g, e) && !shot_open(&s, e) && !gradient_open(&back, e) &&
-      !announce(&s, e)) {
+      !gradient_check(&back, 0, &s, e) && !engine_open(&g, e) && !shot_open(&s, e) &&
+      !gradient_open(&back, e) && !announce(&s, e)) {
+    gradient_announce(&back);
     if (timed)
       run_begin_benchmark(&s, timed, e);
     else if (!announce_check_report(&s, e))
@@ -155,6 +156,7 @@ static int run_verify(const job *j, error *e) {
       !gradient_check(&back, 0, &s, e) && !engine_open(&g, e) && !shot_open(&s, e) && !announce(&s, e) &&
       !shot_make_folders(&s, true, false, e)) {
     j->log->progress = false;
+    gradient_announce(&back);
     verify_gradient(&back, &s, &setup, e);
     shot_end(&s, e);
     announce_files(&s);

@@ -15,6 +15,7 @@ typedef struct job {
   const files *files;
   MPI_Comm beside; /* all ranks that compute at the same time, files->compute among them */
   int stack;       /* as in engine_setup */
+  int shares;      /* of the memory of gradients, at most; 0: 1 */
 } job;
 
 /* Plans the engine, and on it the shot: all that needs no memory of the device. `from`, which must outlive it: where the

@@ -62,6 +62,7 @@ typedef struct survey_group {
   survey_slot *slots; /* owned */
   int slot_count, at_once, stepping;
   int stack;     /* shots that step together; 1: none */
+  int most;      /* shots that a group does, if all do as many */
   bool threaded; /* they may end in several threads */
   config quiet;  /* of a shot without sources and receivers; what it points to is the first shot's */
   bool over;     /* no shot is left */
@@ -193,7 +194,6 @@ static error *survey_failure(survey_slot *t) {
 static int survey_begin_shot(survey_slot *t, error *e) {
   TRY(survey_move_aside(t->v, &t->shots[0], e));
   TRY(survey_plan_shot(t, &t->shots[0], e));
-  TRY(gradient_plan(&t->back, &t->shot, e));
   TRY(gradient_check(&t->back, 0, &t->shot, e));
   return survey_begin_planned(t, e);
 }
@@ -228,7 +228,6 @@ static int survey_begin_stack(survey_slot *t, error *e) {
   t->of.fresh = true; /* the lead has no files */
   const shot_setup setup = {&v->quiet, v->job->command, &t->silent, NULL, &t->of, NULL};
   TRY(shot_plan(&t->shot, &v->engine, &setup, e));
-  TRY(gradient_plan(&t->back, &t->shot, e));
   survey_share(t, survey_begin_rows);
   for (int i = 0; i < t->count; i++) {
     survey_shot *one = &t->shots[i];
@@ -451,28 +450,32 @@ static int survey_shots(survey_group *v, error *e) {
 /* Shots that step together, as a stack: those of a 2D survey that saves no fields on the way, where a rank does a shot
  * and all of them begin with the same field. On rank 0, which has the lines. */
 static int survey_stack(const survey_group *v) {
-  /* FULL: points; each map takes as much as half of one. FIELDS: that a gradient's memory is to hold at least */
+  /* FULL: points; each map takes as much as half of one. FIELDS: that a gradient's memory is to hold at least. FEW: the last
+   * stack, whose files nothing steps beside; it costs what a step takes besides its points */
   const double FULL = 64e6, FIELDS = 100,
                room = v->job->config->gradient_memory / (FIELDS * (double)sizeof(float));
-  const int MOST = 64, FEW = 16, shots = v->lines.lines->count, groups = v->parts.count;
+  const int MOST = config_has_gradient(v->job->config) ? 64 : 128, FEW = 16;
   const config *c = v->job->config;
   char why[256];
-  int each = (shots + groups - 1) / groups;
+  int each = v->most;
   if (c->ny > 1 || c->nx == 1 || v->parts.ranks > 1 || !v->lines.lines->alike) return 1;
   if (c->output_every > 0 || (c->output_final && c->histogram)) return 1;
   if (c->survey_on_stop == ON_STOP_CHECKPOINT || c->schedule == SCHEDULE_PERSISTENT) return 1;
   if (!equation_has(c->equation, HAS_TERMS) || strcmp(c->kernel, "auto") != 0) return 1;
   if (c->survey_at_once) return smaller(c->survey_at_once, each);
   if (strcmp(c->backend, "host") == 0 || device_cuda_count(why) == 0) return 1; /* a shot fits its caches */
-  if (each > FEW && !config_has_gradient(c))
-    each = larger(2 * each / 3, FEW); /* most are written while others step */
   const double points = config_points(c) + maps_file_bytes(c) / (2 * sizeof(float));
-  return larger((int)fmin(smaller(each, MOST), (room > 0 ? fmin(room, FULL) : FULL) / points), 1);
+  const int most = larger((int)fmin(MOST, (room > 0 ? fmin(room, FULL) : FULL) / points), 1);
+  const int others = config_has_gradient(c) ? each : larger(each - FEW, smaller(each, FEW));
+  const int stacks = (others + most - 1) / most;
+  return (others + stacks - 1) / stacks;
 }
 
 static int survey_find_stack(survey_group *v, error *e) {
+  if (v->first.way) v->most = (v->lines.lines->count + v->parts.count - 1) / v->parts.count;
   v->stack = v->first.way ? survey_stack(v) : 1;
   TRY(message_broadcast(&v->stack, sizeof v->stack, v->active, e));
+  TRY(message_broadcast(&v->most, sizeof v->most, v->active, e));
   if (v->stack > 1)
     log_line(v->log, "survey: a rank does %d shots together, as a stack of 2D runs", v->stack);
   return 0;
@@ -498,7 +501,6 @@ static void survey_make_quiet(survey_group *v) {
   quiet->source_count = quiet->receiver_count = 0;
   quiet->sources_listed = false;
   quiet->receivers = RECEIVERS_NONE;
-  if (v->stack == 1) quiet->gradient_observed[0] = quiet->gradient_residual[0] = '\0';
 }
 
 static void survey_close_slot(survey_slot *t) {
@@ -538,20 +540,36 @@ static int survey_open_slot(survey_slot *t, error *e) {
   return shot_end(&t->shot, e);
 }
 
+/* What its gradient needs, of so many slots. */
+static int survey_open_back(survey_slot *t, int slots, error *e) {
+  t->back.shares = slots;
+  TRY(gradient_plan(&t->back, &t->shot, e));
+  return gradient_open(&t->back, e);
+}
+
+/* One more than step at once, for the shot that is written; where there are gradients, if their memory does for two. */
+static int survey_room(const survey_group *v) {
+  if (!v->threaded || v->most <= v->stack) return 1;
+  return (config_has_gradient(v->job->config) ? 1 : survey_at_once(v)) + 1;
+}
+
 /* As long as there is memory for all that they need. */
 static int survey_open_slots(survey_group *v, error *e) {
-  int threads, room = survey_at_once(v) + 1;
+  int threads;
   error less = {0};
   MPI_TRY(e, MPI_Query_thread(&threads));
   v->threaded = v->parts.ranks == 1 && threads == MPI_THREAD_MULTIPLE;
-  if (!v->threaded || config_has_gradient(v->job->config)) room = 1;
+  int room = survey_room(v);
   TRY(ALLOC(e, v->slots, room, "the shots"));
   survey_make_quiet(v);
   for (int i = 0; i < room; i++) v->slots[i].v = v;
   v->slot_count = 1;
   TRY(survey_open_slot(&v->slots[0], e));
+  if (config_has_gradient(v->job->config)) TRY(gradient_share(&v->slots[0].shot, room, &room, e));
+  TRY(survey_open_back(&v->slots[0], room, e));
   for (; v->slot_count < room; v->slot_count++)
-    if (survey_open_slot(&v->slots[v->slot_count], &less)) {
+    if (survey_open_slot(&v->slots[v->slot_count], &less) ||
+        survey_open_back(&v->slots[v->slot_count], room, &less)) {
       survey_close_slot(&v->slots[v->slot_count]);
       break;
     }
@@ -567,7 +585,7 @@ static int survey_announce(survey_group *v, error *e) {
   error unread = {0};
   const shot_setup setup = {v->job->config, v->job->command, v->log, NULL, NULL, NULL};
   if (!shot_plan(&t->shot, &v->engine, &setup, &unread) && !announce(&t->shot, e))
-    gradient_plan(&t->back, &t->shot, e);
+    gradient_announce(&t->back);
   return e->id;
 }
 
@@ -590,7 +608,7 @@ static int survey_plan(survey_group *v, int *left, error *e) {
 static int survey_do(survey_group *v, error *e) {
   if (!engine_open(&v->engine, e) && !survey_open_slots(v, e)) survey_announce(v, e);
   TRY(error_agree(e, v->active));
-  if (v->stack == 1 && v->slot_count > 1)
+  if (v->stack == 1 && v->slot_count > 1 && !config_has_gradient(v->job->config))
     log_line(v->log, "survey: a rank has %d shot%s under way while another is written", v->at_once,
              survey_plural(v->at_once));
   TRY(shot_queue_start(v->queue, e));
@@ -693,6 +711,7 @@ int dry_run_survey(const job *j, survey_lines lines, error *e) {
   if (!survey_begin(&v, j, lines, e) && v.active != MPI_COMM_NULL) {
     survey_find_stack(&v, e);
     first.files = &v.group, first.beside = v.active, first.log = v.log, first.stack = v.stack;
+    first.shares = v.parts.ranks == 1 && v.most > v.stack ? 2 : 1;
     if (!error_agree(e, v.active)) dry_run(&first, &seconds, e);
     error_agree(e, v.active);
     if (lines.lines && !e->id)

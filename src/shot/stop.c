@@ -5,6 +5,7 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 #include "base/clock.h"
 #include "base/error_mpi.h"
@@ -138,7 +139,7 @@ void stop_begin(void) {
 /* Prepares the text about a signal from mpirun: it kills its ranks after a while, unless it was sent SIGUSR1, which it
  * only passes on. `reserve`: s that a checkpoint may take. */
 static void stop_prepare(double reserve) {
-  if (!stop_mpirun) return;
+  if (!stop_mpirun || stop_says) return;
   const int other = !stop_limit;
   const double patience = launcher_patience();
   char takes[64] = "";
@@ -195,8 +196,8 @@ int stop_open(stop_watch *w, MPI_Comm comm, stop_times times, int64_t step, erro
   double clock = stop_clock();
   w->deaf = times.deaf;
   w->limit = stop_ends(times.most);
-  MPI_TRY(e, MPI_Allreduce(MPI_IN_PLACE, &w->limit, 1, MPI_DOUBLE, MPI_MIN, comm));
-  MPI_TRY(e, MPI_Allreduce(MPI_IN_PLACE, &clock, 1, MPI_DOUBLE, MPI_MAX, comm));
+  MPI_TRY(e, mpi_reduce_all(&w->limit, 1, MPI_DOUBLE, MPI_MIN, comm));
+  MPI_TRY(e, mpi_reduce_all(&clock, 1, MPI_DOUBLE, MPI_MAX, comm));
   w->checkpointed = w->known = clock;
   w->known_step = step;
   w->ask_at = step + 1;
@@ -211,7 +212,11 @@ static int stop_ask(stop_watch *w, int64_t step, error *e) {
   w->mine[0] = heard ? heard : stop_caught;
   w->mine[1] = stop_clock();
   w->mine[2] = w->trouble;
-  MPI_TRY(e, MPI_Iallreduce(w->mine, w->all, 3, MPI_DOUBLE, MPI_MAX, w->comm, &w->request));
+  int ranks;
+  MPI_TRY(e, MPI_Comm_size(w->comm, &ranks));
+  memcpy(w->all, w->mine, sizeof w->all);
+  if (ranks > 1) /* else several shots of the rank may be under way */
+    MPI_TRY(e, MPI_Iallreduce(w->mine, w->all, 3, MPI_DOUBLE, MPI_MAX, w->comm, &w->request));
   w->asked = true;
   w->take_at = step + w->lag;
   return 0;
@@ -253,7 +258,8 @@ int stop_poll(stop_watch *w, int64_t step, enum stop_reason *reason, bool *check
 }
 
 int stop_checkpointed(stop_watch *w, double seconds, error *e) {
-  MPI_TRY(e, MPI_Allreduce(&seconds, &w->reserve, 1, MPI_DOUBLE, MPI_MAX, w->comm));
+  w->reserve = seconds;
+  MPI_TRY(e, mpi_reduce_all(&w->reserve, 1, MPI_DOUBLE, MPI_MAX, w->comm));
   stop_prepare(w->reserve);
   return 0;
 }
