@@ -77,8 +77,13 @@ typedef struct field_meta {
 /* Writes PATH.SSSSSSSS.hdf, of io->path: VTKHDF ImageData with PointData/u, /u a hard link to it, its axes /z, /y and /x, /time,
  * attributes; /histogram where there is one: counts, int64, of equal bins over [min, max], with the axis /bin. Written
  * under a temporary name in the same folder, synced and renamed; after a failure (exit 2) no file is left
- * under either name. `parts`: of the field, or with meta->ending of all fields, each of its frequencies where it has some. */
-int field_write(const field_io *io, const field_meta *meta, const field_planes *parts, error *e);
+ * under either name. `parts`: of the field, or with meta->ending of all fields, each of its frequencies where it has some.
+ * `made`: the file, if it has been created before; else NULL. */
+int field_write(const field_io *io, const field_meta *meta, const field_planes *parts, const new_file *made,
+                error *e);
+/* Makes *f that file, under a temporary name, with all but the values; after a failure there is none. Not for those that are
+ * compressed or have statistics. One process' alone, in any thread. */
+int field_create(new_file *f, const field_io *io, const field_meta *meta, error *e);
 
 /* Rank 0 only: is there a saved field of this step, of the points that this run saves (SAME), or of others? */
 enum series_found { SERIES_ABSENT, SERIES_SAME, SERIES_OTHER };

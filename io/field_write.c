@@ -164,21 +164,16 @@ static void write_axes(field_writer *w) {
     if (m->ending)
       dataset_describe(f, w->dataset[i], (dataset_words){w->names[i].units, w->names[i].long_name});
   }
-  if (m->gradient) gradient_describe(f, &m->run, m->gradient);
+  if (m->gradient) gradient_describe(f, &m->run, m->gradient, w->file.plan.at + WRITE_PARTS);
   if (!m->ending) write_time(w);
 }
 
 /* --- the file --------------------------------------------------------------------------------------------------- */
 
-/* On rank 0. What compressed values take nobody knows. */
-static int write_create(field_writer *w, error *e) {
+/* On rank 0, where HDF5 is this thread's. */
+static void write_make(field_writer *w) {
   const config_cut *cut = w->grid.cut;
   const uint64_t points = (uint64_t)cut[0].count * (uint64_t)cut[1].count * (uint64_t)cut[2].count;
-  uint64_t floats = 0;
-  for (int i = 0; i < w->fields; i++) floats += (uint64_t)larger(2 * w->names[i].frequencies, 1);
-  if (!w->meta->compress) TRY(space_check(w->file.name, floats * points * sizeof(float), e));
-  temporary_name(w->file.plan.temporary, sizeof w->file.plan.temporary, w->file.name);
-  if (w->meta->compress && H5Zfilter_avail(H5Z_FILTER_DEFLATE) <= 0) return FAIL(e, FIELD_NO_GZIP);
   new_hdf5_create(&w->to, w->file.plan.temporary, 0);
   attribute_run(&w->to, &w->meta->run);
   write_datasets(w);
@@ -190,6 +185,21 @@ static int write_create(field_writer *w, error *e) {
     for (int k = 0; k < larger(frequencies, 1); k++)
       w->file.plan.at[part++] = first + (uint64_t)k * 2 * points * sizeof(float);
   }
+}
+
+/* On rank 0. What compressed values take nobody knows. */
+static int write_create(field_writer *w, error *e) {
+  const config_cut *cut = w->grid.cut;
+  const uint64_t points = (uint64_t)cut[0].count * (uint64_t)cut[1].count * (uint64_t)cut[2].count;
+  uint64_t floats = 0;
+  for (int i = 0; i < w->fields; i++) floats += (uint64_t)larger(2 * w->names[i].frequencies, 1);
+  if (!w->meta->compress) TRY(space_check(w->file.name, floats * points * sizeof(float), e));
+  temporary_name(w->file.plan.temporary, sizeof w->file.plan.temporary, w->file.name);
+  if (w->meta->compress && H5Zfilter_avail(H5Z_FILTER_DEFLATE) <= 0) return FAIL(e, FIELD_NO_GZIP);
+  files_take_hdf5();
+  field_io_start(); /* of this thread */
+  write_make(w);
+  files_give_hdf5();
   return new_hdf5_failed(&w->to, e);
 }
 
@@ -262,6 +272,8 @@ static int write_planes(field_writer *w, error *e) {
                               .context = &rows[parts]};
     }
   rows_move(way, &f, w->file.direct, own, parts, e);
+  if (w->meta->gradient && way->rank == 0 && !e->id)
+    gradient_put(&f, w->meta->gradient, w->file.plan.at + WRITE_PARTS, e);
   rows_close_new(&w->file, true, e);
   return error_agree(e, way->comm);
 }
@@ -293,31 +305,57 @@ static int write_measure(field_writer *w, error *e) {
   if (told) ALLOC(e, histogram, HISTOGRAM_BINS, "the histogram of a field");
   if (m->measured && !server) m->measured(w->parts[0].context, e);
   if (!error_agree(e, w->io->way->comm) && m->measured) write_tell_statistics(w, &there, histogram, e);
-  if (w->io->way->rank == 0 && !e->id) write_statistics(&w->to, told ? &there : m->statistics);
+  if (w->io->way->rank == 0 && !e->id) {
+    files_take_hdf5();
+    write_statistics(&w->to, told ? &there : m->statistics);
+    files_give_hdf5();
+  }
   free(histogram);
   return error_agree(e, w->io->way->comm);
 }
 
-/* On rank 0: the file gets its name, or goes. */
-static int write_settle(field_writer *w, error *e) {
-  for (int i = 0; i < w->fields; i++) dataset_close(&w->to, w->dataset[i]);
+/* On rank 0: HDF5 is done with the file. */
+static int write_close(field_writer *w, error *e) {
+  files_take_hdf5();
+  for (int i = 0; i < w->fields; i++) dataset_close(&w->to, w->dataset[i]), w->dataset[i] = H5I_INVALID_HID;
   new_hdf5_close(&w->to, e);
-  return atomic_file_commit(w->file.plan.temporary, w->file.name, NULL, e);
+  files_give_hdf5();
+  return e->id;
 }
 
-int field_write(const field_io *io, const field_meta *meta, const field_planes *parts, error *e) {
+static int write_plan(field_writer *w, const field_io *io, const field_meta *meta, error *e) {
   static const field_name u = {.name = "u"};
+  *w = (field_writer){.io = io, .meta = meta, .names = &u, .fields = 1, .file.fd = -1};
+  if (meta->ending) w->names = meta->names, w->fields = meta->fields;
+  w->to = (new_hdf5){.name = w->file.name, .file = H5I_INVALID_HID};
+  w->grid = field_grid_of(meta, io->slab);
+  for (int i = 0; i < WRITE_FIELDS; i++) w->dataset[i] = H5I_INVALID_HID;
+  return meta->ending ? path_name(w->file.name, io->path, meta->ending, e)
+                      : path_step_name(w->file.name, io->path, meta->run.step, ".hdf", e);
+}
+
+int field_create(new_file *f, const field_io *io, const field_meta *meta, error *e) {
+  field_writer w;
+  *f = (new_file){.fd = -1};
+  TRY(write_plan(&w, io, meta, e));
+  write_create(&w, e);
+  write_close(&w, e);
+  *f = w.file;
+  return e->id ? new_file_drop(f, e) : 0;
+}
+
+int field_write(const field_io *io, const field_meta *meta, const field_planes *parts, const new_file *made,
+                error *e) {
   const io_way *way = io->way;
-  field_writer w = {.io = io, .meta = meta, .parts = parts, .names = &u, .fields = 1, .file.fd = -1};
-  if (meta->ending) w.names = meta->names, w.fields = meta->fields;
-  w.to = (new_hdf5){.name = w.file.name, .file = H5I_INVALID_HID};
-  w.grid = field_grid_of(meta, io->slab);
-  for (int i = 0; i < WRITE_FIELDS; i++) w.dataset[i] = H5I_INVALID_HID;
-  /* Alike on every rank. */
-  TRY(meta->ending ? path_name(w.file.name, io->path, meta->ending, e)
-                   : path_step_name(w.file.name, io->path, meta->run.step, ".hdf", e));
-  if (way->rank == 0) write_create(&w, e);
+  field_writer w;
+  TRY(write_plan(&w, io, meta, e)); /* alike on every rank */
+  w.parts = parts;
+  if (made) w.file.plan = made->plan;
+  if (way->rank == 0 && !made) write_create(&w, e);
   if (!error_agree(e, way->comm) && !write_planes(&w, e)) write_measure(&w, e);
-  if (way->rank == 0) write_settle(&w, e);
+  if (way->rank == 0) {
+    write_close(&w, e);
+    atomic_file_commit(w.file.plan.temporary, w.file.name, NULL, e);
+  }
   return error_agree(e, way->comm);
 }

@@ -210,13 +210,13 @@ static int files_perform(const files *f, const request *r, error *e) {
   case FILES_READ_FIELD:
     return field_read(own->io, r->path, r->quantity, own->sink, own->context, e);
   case FILES_WRITE_FIELD:
-    return field_write(own->io, r->field, own->planes, e);
+    return field_write(own->io, r->field, own->planes, own->made, e);
   case FILES_READ_TABLE:
     if (!table_read(f->comm, r->path, r->form, own->table, e)) io_way_tell(f->way, r->path, own->table->told);
     return e->id;
   case FILES_WRITE_RECEIVERS:
     return receivers_file_write(&(receivers_way){f->comm, f->way, r->partial}, r->path, r->receivers,
-                                own->part, e);
+                                own->part, own->made, e);
   case FILES_MOVE_PARTIAL:
     return partial_move(f->way, r->partial, r->use, own->rows, e);
   case FILES_BEGIN_CHECKPOINTS:
@@ -258,21 +258,26 @@ static int files_send(const files *f, const request *r, message *m, MPI_Request 
   return 0;
 }
 
-static pthread_mutex_t files_alone = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
+static pthread_mutex_t files_hdf5 = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
 
 void files_take_hdf5(void) {
-  pthread_mutex_lock(&files_alone);
+  pthread_mutex_lock(&files_hdf5);
 }
 
 void files_give_hdf5(void) {
-  pthread_mutex_unlock(&files_alone);
+  pthread_mutex_unlock(&files_hdf5);
 }
 
-/* Shots of a rank that are under way together use files one at a time, since HDF5 is for one thread. Only traces take and
- * give it by themselves: most of their time is fsync's. */
+bool files_alone(const files *f) {
+  return f->way && f->way->ranks == 1;
+}
+
+/* Shots of a rank that are under way together use files one at a time, since HDF5 is for one thread. Only traces and fields take
+ * and give it by themselves: most of their time is fsync's. */
 static bool files_use_one(const files *f, const request *r) {
-  const bool traces = r->kind == FILES_WRITE_RECEIVERS && !r->partial && !f->served;
-  return f->way && f->way->ranks == 1 + f->served && !traces;
+  const bool itself =
+      r->kind == FILES_WRITE_RECEIVERS ? !r->partial : r->kind == FILES_WRITE_FIELD && !r->field->compress;
+  return f->way && f->way->ranks == 1 + f->served && (f->served || !itself);
 }
 
 static int files_do_together(const files *f, const request *r, error *e) {

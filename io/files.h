@@ -88,6 +88,7 @@ typedef struct request_own {
   void *context;              /* of the sink */
   const field_planes *planes; /* of each field to be written */
   const receivers_part *part;
+  const new_file *made; /* of receivers or a field: created before; NULL: not yet */
   partial_rows *rows;
   table *table;
   checkpoint *opened;
@@ -124,6 +125,9 @@ typedef struct request {
 struct message;
 /* Carries a configuration in a message (message.h). */
 void files_carry_config(struct message *m, const config **c);
+
+/* Is a process alone with its files? */
+bool files_alone(const files *f);
 
 /* Collective over the computing ranks. */
 int files_do(const files *f, const request *r, error *e);

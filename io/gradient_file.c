@@ -17,18 +17,24 @@ const field_name GRADIENT_NAMES[GRADIENT_FIELDS] = {
 
 /* --- besides the fields ------------------------------------------------------------------------------------------- */
 
-static void gradient_put_misfit(new_hdf5 *f, const gradient_meta *m) {
+/* Where its values are, of a dataset whose space is taken. */
+static uint64_t gradient_place(const new_hdf5 *f, hid_t dataset) {
+  return f->failure.id ? 0 : (uint64_t)H5Dget_offset(dataset);
+}
+
+static uint64_t gradient_describe_misfit(new_hdf5 *f, const gradient_meta *m) {
   const axis shots = {
       .name = "shot", .words = {NULL, "name of the shot"}, .points = (hsize_t)m->shots, .labels = m->names};
   axis_create(f, &shots);
-  hid_t misfit = dataset_create(f, "misfit", H5T_IEEE_F64LE, 1, &shots.points, 0);
-  dataset_put(f, misfit, H5T_NATIVE_DOUBLE, m->misfit);
+  hid_t misfit = dataset_create(f, "misfit", H5T_NATIVE_DOUBLE, 1, &shots.points, 0);
+  const uint64_t at = gradient_place(f, misfit);
   axes_attach(f, misfit, 1, &shots.name);
   dataset_describe(f, misfit, (dataset_words){"s", "misfit of the shot's traces"});
   dataset_close(f, misfit);
+  return at;
 }
 
-static void gradient_put_signals(new_hdf5 *f, const run_meta *run, const gradient_meta *m) {
+static uint64_t gradient_describe_signals(new_hdf5 *f, const run_meta *run, const gradient_meta *m) {
   const hsize_t shape[2] = {(hsize_t)m->steps, (hsize_t)m->signals};
   const axis axes[2] = {{.name = "time", .words = {"s", "time"}, .points = shape[0], .spacing = run->dt},
                         {.name = "source",
@@ -37,18 +43,25 @@ static void gradient_put_signals(new_hdf5 *f, const run_meta *run, const gradien
                          .spacing = 1,
                          .whole = true}};
   for (int i = 0; i < 2; i++) axis_create(f, &axes[i]);
-  hid_t signals = dataset_create(f, "signals", H5T_IEEE_F32LE, 2, shape, 0);
-  dataset_put(f, signals, H5T_NATIVE_FLOAT, m->signal_gradient);
+  hid_t signals = dataset_create(f, "signals", H5T_NATIVE_FLOAT, 2, shape, 0);
+  const uint64_t at = gradient_place(f, signals);
   axes_attach(f, signals, 2, (const char *const[]){"time", "source"});
   dataset_describe(f, signals,
                    (dataset_words){"1", "gradient of the misfit with respect to the source's signal"});
   dataset_close(f, signals);
+  return at;
 }
 
-void gradient_describe(new_hdf5 *f, const run_meta *run, const gradient_meta *m) {
-  if (m->misfit) gradient_put_misfit(f, m);
-  if (m->signals) gradient_put_signals(f, run, m);
+void gradient_describe(new_hdf5 *f, const run_meta *run, const gradient_meta *m, uint64_t at[2]) {
+  if (m->misfit) at[0] = gradient_describe_misfit(f, m);
+  if (m->signals) at[1] = gradient_describe_signals(f, run, m);
   if (m->verified) attribute_text(f, f->file, "verified", m->verified);
+}
+
+int gradient_put(const row_file *f, const gradient_meta *m, const uint64_t at[2], error *e) {
+  const size_t signals = (size_t)m->steps * (size_t)m->signals * sizeof *m->signal_gradient;
+  if (m->misfit) TRY(row_file_put(f, at[0], m->misfit, (size_t)m->shots * sizeof *m->misfit, e));
+  return m->signals ? row_file_put(f, at[1], m->signal_gradient, signals, e) : 0;
 }
 
 void gradient_carry(message *m, const gradient_meta **g) {
@@ -238,7 +251,7 @@ static int gradient_write_sum(gradient_addends *a, const field_meta *meta, error
   TRY(gradient_sum_signals(a, &sum, e));
   of.ending = GRADIENT_ENDING, of.names = names, of.gradient = &sum;
   of.fields = gradient_find_fields(a, from, parts, names);
-  return field_write(&io, &of, parts, e);
+  return field_write(&io, &of, parts, NULL, e);
 }
 
 int gradient_sum(const char *path, const config *c, const field_meta *meta, error *e) {

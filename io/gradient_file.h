@@ -5,6 +5,7 @@
 
 #include "config/config.h"
 #include "field_io.h"
+#include "rows.h"
 
 /* Which fields a file may have: /velocity, /initial, /image, /illumination. */
 enum gradient_field {
@@ -29,8 +30,10 @@ typedef struct gradient_meta {
 
 struct new_hdf5;
 struct message;
-/* Puts it into a file: /misfit (shot), /signals (time, source). */
-void gradient_describe(struct new_hdf5 *f, const run_meta *run, const gradient_meta *m);
+/* Puts it into a file: /misfit (shot), /signals (time, source), without their values, which are to be `at` these bytes; */
+void gradient_describe(struct new_hdf5 *f, const run_meta *run, const gradient_meta *m, uint64_t at[2]);
+/* and puts these there. */
+int gradient_put(const row_file *f, const gradient_meta *m, const uint64_t at[2], error *e);
 /* Carries it in a message (message.h). */
 void gradient_carry(struct message *m, const gradient_meta **g);
 

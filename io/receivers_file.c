@@ -67,19 +67,18 @@ static void receivers_put_all(new_hdf5 *to, new_file *f, const receivers_meta *m
   dataset_close(to, traces);
 }
 
-static int receivers_create(new_file *f, const char *path, const receivers_meta *m, error *e) {
+int receivers_file_create(new_file *f, const char *path, const receivers_meta *m, error *e) {
   new_hdf5 to = {.name = f->name, .file = H5I_INVALID_HID};
-  char *temporary = f->plan.temporary;
+  *f = (new_file){.fd = -1};
   TRY(path_name(f->name, path, RECEIVERS_ENDING, e));
-  temporary_name(temporary, sizeof f->plan.temporary, f->name);
+  temporary_name(f->plan.temporary, sizeof f->plan.temporary, f->name);
   files_take_hdf5();
-  new_hdf5_create(&to, temporary, 0);
+  field_io_start(); /* of this thread */
+  new_hdf5_create(&to, f->plan.temporary, 0);
   receivers_put_all(&to, f, m);
   new_hdf5_close(&to, e);
   files_give_hdf5();
-  TRY(e->id);
-  f->fd = open(temporary, O_WRONLY | O_CLOEXEC);
-  return f->fd < 0 ? FAIL(e, FILE_WRITE, f->name, strerror(errno)) : 0;
+  return e->id ? new_file_drop(f, e) : 0;
 }
 
 /* Gives the whole file its name, or removes it. */
@@ -167,14 +166,17 @@ static int receivers_gather_partial(receivers_writing *t, const receivers_part *
 }
 
 int receivers_file_write(const receivers_way *w, const char *path, const receivers_meta *meta,
-                         const receivers_part *part, error *e) {
+                         const receivers_part *part, const new_file *made, error *e) {
   const int64_t fit = RECEIVERS_BYTES / ((int64_t)meta->receivers * (int64_t)sizeof(float));
   receivers_writing t = {.w = w, .meta = meta, .file.fd = -1};
   t.block.most = fit < 1 ? 1 : fit < meta->samples ? fit : meta->samples;
   int rank;
   MPI_TRY(e, MPI_Comm_rank(w->comm, &rank));
   ALLOC(e, t.block.bits, (size_t)t.block.most * (size_t)meta->receivers, "the receivers");
-  if (rank == 0 && !e->id) receivers_create(&t.file, path, meta, e);
+  if (made) t.file = *made;
+  if (rank == 0 && !e->id && !made) receivers_file_create(&t.file, path, meta, e);
+  if (rank == 0 && !e->id && (t.file.fd = open(t.file.plan.temporary, O_WRONLY | O_CLOEXEC)) < 0)
+    FAIL(e, FILE_WRITE, t.file.name, strerror(errno));
   if (!error_agree(e, w->comm)) {
     if (w->partial)
       receivers_gather_partial(&t, part, e);

@@ -131,7 +131,8 @@ int row_file_put(const row_file *f, uint64_t at, const void *values, size_t byte
     const ssize_t n = pwrite(f->fd, from, bytes, (off_t)at);
     if (n < 0 && errno == EINTR) continue;
     if (n <= 0) return FAIL(e, FILE_WRITE, f->name, strerror(n ? errno : ENOSPC));
-    if (n >= WRITTEN_BACK) /* fsync has less to wait for; a small piece shares its page with others, which would wait */
+    if (n >=
+        WRITTEN_BACK) /* fsync has less to wait for; a small piece shares its page with others, which would wait */
       (void)sync_file_range(f->fd, (off_t)at, n, SYNC_FILE_RANGE_WRITE);
     from += n, at += (uint64_t)n, bytes -= (size_t)n;
   }
@@ -151,6 +152,8 @@ int row_file_get(const row_file *f, uint64_t at, void *values, size_t bytes, err
 }
 
 int rows_all(const io_way *w, bool mine, bool *all, error *e) {
+  *all = mine;
+  if (w->ranks == 1) return 0; /* several threads of it may be here */
   MPI_AWAIT(e, MPI_Iallreduce(&mine, all, 1, MPI_C_BOOL, MPI_LAND, w->comm, &request));
   return 0;
 }
@@ -160,11 +163,17 @@ int rows_open_new(const io_way *w, new_file *f, error *e) {
   if (w->rank == 0) f->fd = open(f->plan.temporary, O_RDWR | O_CLOEXEC);
   if (w->rank == 0 && f->fd < 0) FAIL(e, FILE_WRITE, f->name, strerror(errno));
   if (f->fd >= 0) shared_file_lend(f->fd, &f->plan.lent, &refused);
-  MPI_AWAIT(e, MPI_Ibcast(&f->plan, sizeof f->plan, MPI_BYTE, 0, w->comm, &request));
+  if (w->ranks > 1) MPI_AWAIT(e, MPI_Ibcast(&f->plan, sizeof f->plan, MPI_BYTE, 0, w->comm, &request));
   if (w->rank && w->together) f->fd = open(f->plan.temporary, O_RDWR | O_CLOEXEC);
   if (w->rank && w->together && f->fd < 0) FAIL(e, FILE_WRITE, f->name, strerror(errno));
   if (w->rank && !w->together && w->near) f->fd = shared_file_borrow(&f->plan.lent, &refused);
   return rows_all(w, f->fd >= 0, &f->direct, e);
+}
+
+int new_file_drop(new_file *f, const error *e) {
+  if (f->plan.temporary[0]) unlink(f->plan.temporary);
+  *f = (new_file){.fd = -1};
+  return e->id;
 }
 
 int rows_close_new(new_file *f, bool sync, error *e) {

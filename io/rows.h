@@ -82,6 +82,8 @@ typedef struct new_file {
 int rows_open_new(const io_way *w, new_file *f, error *e);
 /* Is `mine` true on all ranks? Collective. */
 int rows_all(const io_way *w, bool mine, bool *all, error *e);
+/* Removes a file that is not whole, if there is one. Returns e->id. */
+int new_file_drop(new_file *f, const error *e);
 /* Each rank that has written makes that durable first: on a network's file system another one cannot. */
 int rows_close_new(new_file *f, bool sync, error *e);
 

@@ -81,6 +81,7 @@ int gradient_plan(gradient *g, shot *s, error *e) {
     return 0; /* of a survey's shots the first one plans for all */
   g->most = larger(s->engine->setup.stack, 1);
   if (!g->misfits) ALLOC(e, g->misfits, g->most, "the misfits");
+  if (!g->made && !e->id) ALLOC(e, g->made, g->most, "the gradients");
   TRY(error_agree(e, s->engine->comm));
   TRY(gradient_need(s, larger(g->shares, 1), &need, e));
   if (plan_make(&g->plan, &need, &least)) return 0;
@@ -119,13 +120,6 @@ int gradient_check(gradient *g, int row, const shot *s, error *e) {
   return misfit_open(&g->misfits[row], s, given ? c->gradient_residual : c->gradient_observed, given, e);
 }
 
-void gradient_move(gradient *g, int from, int to) {
-  if (!g->misfits || from == to) return;
-  misfit_close(&g->misfits[to]);
-  g->misfits[to] = g->misfits[from];
-  g->misfits[from] = (misfit){.of = NULL};
-}
-
 int gradient_open(gradient *g, error *e) {
   const config *c = g->shot->config;
   if (!config_has_gradient(c)) return 0;
@@ -140,44 +134,64 @@ typedef struct gradient_parts {
   field_name names[GRADIENT_FIELDS];
   adjoint_field fields[GRADIENT_FIELDS];
   field_planes planes[GRADIENT_FIELDS];
-  int count;
+  const char *base;
+  gradient_meta of;
+  field_meta meta;
 } gradient_parts;
 
-/* The fields that are asked for. */
-static void gradient_fields(const gradient *g, int row, gradient_parts *p) {
+/* Of a shot that gets to the end; values are not there yet where it is only created. */
+static void gradient_describe_file(const gradient *g, int row, const char *verified, gradient_parts *p) {
+  const shot *s = shot_row(g->shot, row);
+  const config *c = s->config;
+  const misfit *m = &g->misfits[row];
+  const char *slash = strrchr(c->output_path, '/');
+  int count = 0;
   for (int i = 0; i < GRADIENT_FIELDS; i++) {
     if (!adjoint_asked(g->shot->config, i)) continue;
-    p->names[p->count] = GRADIENT_NAMES[i];
-    p->fields[p->count] = (adjoint_field){&g->way, i, row};
-    p->planes[p->count] = (field_planes){adjoint_planes, &p->fields[p->count]};
-    p->count++;
+    p->names[count] = GRADIENT_NAMES[i];
+    p->fields[count] = (adjoint_field){&g->way, i, row};
+    p->planes[count] = (field_planes){adjoint_planes, &p->fields[count]};
+    count++;
   }
+  p->base = slash ? slash + 1 : c->output_path;
+  p->of = (gradient_meta){.shots = 1,
+                          .names = &p->base,
+                          .misfit = m->given ? NULL : &m->value,
+                          .signals = c->gradient_signals ? s->sources.count : 0,
+                          .steps = s->engine->physics.steps,
+                          .verified = verified};
+  p->meta = (field_meta){.run = save_queue_run(s, s->engine->physics.steps),
+                         .origin = {c->origin[0], c->origin[1], c->origin[2]},
+                         .spacing = {c->dx, c->dy, c->dz},
+                         .ending = GRADIENT_ENDING,
+                         .fields = count,
+                         .names = p->names,
+                         .gradient = &p->of};
+}
+
+int gradient_make_file(gradient *g, int row, error *e) {
+  const shot *s = shot_row(g->shot, row);
+  gradient_parts p;
+  if (!config_has_gradient(s->config) || !files_alone(s->engine->files)) return 0;
+  gradient_describe_file(g, row, NULL, &p);
+  return field_create(&g->made[row], &s->io, &p.meta, e);
+}
+
+void gradient_drop_file(gradient *g, int row) {
+  if (g->made) new_file_drop(&g->made[row], &(error){0});
 }
 
 static int gradient_write_file(gradient *g, int row, const float *signals, const char *verified, error *e) {
   const shot *s = shot_row(g->shot, row);
-  const config *c = s->config;
-  const misfit *m = &g->misfits[row];
-  const char *slash = strrchr(c->output_path, '/'), *base = slash ? slash + 1 : c->output_path;
-  gradient_parts parts = {.count = 0};
-  gradient_fields(g, row, &parts);
-  const gradient_meta of = {.shots = 1,
-                            .names = &base,
-                            .misfit = isnan(m->value) ? NULL : &m->value,
-                            .signals = signals ? s->sources.count : 0,
-                            .steps = s->engine->physics.steps,
-                            .signal_gradient = signals,
-                            .verified = verified};
-  const field_meta meta = {.run = save_queue_run(s),
-                           .origin = {c->origin[0], c->origin[1], c->origin[2]},
-                           .spacing = {c->dx, c->dy, c->dz},
-                           .ending = GRADIENT_ENDING,
-                           .fields = parts.count,
-                           .names = parts.names,
-                           .gradient = &of};
-  const request_own own = {.io = &s->io, .planes = parts.planes};
-  return files_do(s->engine->files,
-                  &(request){FILES_WRITE_FIELD, .path = c->output_path, .field = &meta, .own = own}, e);
+  new_file *made = &g->made[row];
+  gradient_parts p;
+  gradient_describe_file(g, row, verified, &p);
+  p.of.signal_gradient = signals;
+  const request_own own = {.io = &s->io, .planes = p.planes, .made = made->plan.temporary[0] ? made : NULL};
+  files_do(s->engine->files,
+           &(request){FILES_WRITE_FIELD, .path = s->config->output_path, .field = &p.meta, .own = own}, e);
+  made->plan.temporary[0] = '\0';
+  return e->id;
 }
 
 int gradient_residual(gradient *g, int row, error *e) {
@@ -221,8 +235,9 @@ int gradient_finish(gradient *g, error *e) {
 }
 
 void gradient_close(gradient *g) {
-  for (int i = 0; g->misfits && i < g->most; i++) misfit_close(&g->misfits[i]);
+  for (int i = 0; g->misfits && i < g->most; i++) misfit_close(&g->misfits[i]), gradient_drop_file(g, i);
   free(g->misfits);
+  free(g->made);
   adjoint_close(&g->way);
   *g = (gradient){.shot = NULL};
 }

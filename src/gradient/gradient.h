@@ -9,7 +9,8 @@ typedef struct gradient {
   shot *shot; /* not owned; of a stack the lead */
   int shares; /* of the memory, one of which it takes; 0: all */
   plan plan;
-  misfit *misfits; /* of the shot, or of each one of a stack; owned, of as many: */
+  misfit *misfits; /* of the shot, or of each one of a stack; owned; as many as `most` */
+  new_file *made;  /* their files, as far as they have been created; owned */
   int most;
   adjoint way; /* its memory serves one shot of the struct `shot` after another */
 } gradient;
@@ -25,8 +26,10 @@ void gradient_announce(const gradient *g);
 int gradient_share(shot *s, int most, int *shares, error *e);
 /* Reads what the traces of a planned shot are compared with, which is, or is to be, row `row` of a stack; else 0. */
 int gradient_check(gradient *g, int row, const shot *s, error *e);
-/* Makes row `from` of what was checked row `to`, at most as great, of the stack. */
-void gradient_move(gradient *g, int from, int to);
+/* Creates the file that gradient_write writes, and removes it unless that has; another thread may do so while the shot, or the stack
+ * that it is in, steps. The first does nothing where more than one process uses files. Not collective. */
+int gradient_make_file(gradient *g, int row, error *e);
+void gradient_drop_file(gradient *g, int row);
 /* Takes what memory is missing, and lets the steps of the open shot, which are still to come, be kept. */
 int gradient_open(gradient *g, error *e);
 /* Goes back, after shot_finish, and writes PATH.gradient.h5. */

@@ -100,6 +100,7 @@ static void receivers_forget(receivers *r) {
   free(r->cut);
   free(r->parts);
   spill_forget(r);
+  new_file_drop(&r->made, &(error){0});
   *r = (receivers){.dev = r->dev, .kept = r->kept};
 }
 
@@ -317,6 +318,26 @@ exact_traces receivers_traces(const receivers *r) {
   return (exact_traces){r->traces, r->taken, r->local, r->cut};
 }
 
+/* What the file says of itself, with so many samples. */
+static receivers_meta receivers_describe(const receivers *r, const run_meta *run, int64_t samples) {
+  return (receivers_meta){.run = *run,
+                          .samples = samples,
+                          .every = r->every,
+                          .receivers = r->count,
+                          .sources = r->sources,
+                          .replaces = r->replaces,
+                          .exact_time = r->time.removed,
+                          .positions = (const double(*)[3])r->positions,
+                          .source_positions = r->source_positions};
+}
+
+int receivers_make_file(receivers *r, const char *path, const run_meta *run, error *e) {
+  if (r->count == 0 || r->part_count || r->spill.block || !files_alone(r->files)) return 0;
+  const receivers_meta meta = receivers_describe(r, run, r->rows);
+  r->made_step = run->step;
+  return receivers_file_create(&r->made, path, &meta, e);
+}
+
 int receivers_write(receivers *r, const char *path, const run_meta *run, error *e) {
   if (r->count == 0) return 0;
   if (r->part_count) return receivers_flush(r, e); /* they write */
@@ -326,20 +347,17 @@ int receivers_write(receivers *r, const char *path, const run_meta *run, error *
     spill_finish(r, e);
   else if (!receivers_flush(r, e))
     exact_time_traces(&r->time, &all, false, e);
-  const receivers_meta meta = {.run = *run,
-                               .samples = r->taken,
-                               .every = r->every,
-                               .receivers = r->count,
-                               .sources = r->sources,
-                               .replaces = r->replaces,
-                               .exact_time = r->time.removed,
-                               .positions = (const double(*)[3])r->positions,
-                               .source_positions = r->source_positions};
+  const receivers_meta meta = receivers_describe(r, run, r->taken);
   const receivers_part part = {
       .count = r->local, .index = r->index, .traces = r->traces, .before = r->before};
-  const request file = {FILES_WRITE_RECEIVERS, .path = path, .receivers = &meta,
-                        .partial = spilled ? &r->spill.file : NULL, .own.part = &part};
-  if (!error_agree(e, r->files->compute)) files_do(r->files, &file, e);
+  if (run->step != r->made_step) new_file_drop(&r->made, e);
+  const request file = {FILES_WRITE_RECEIVERS, .path = path,
+                        .receivers = &meta,    .partial = spilled ? &r->spill.file : NULL,
+                        .own.part = &part,     .own.made = r->made.plan.temporary[0] ? &r->made : NULL};
+  if (!error_agree(e, r->files->compute)) {
+    files_do(r->files, &file, e);
+    r->made.plan.temporary[0] = '\0';
+  }
   return e->id;
 }
 

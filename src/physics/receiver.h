@@ -61,6 +61,8 @@ typedef struct receivers {
   int sources; /* these as in receivers_meta; the caller's, as is time */
   const double (*source_positions)[3];
   int replaces;
+  new_file made;            /* by receivers_make_file; its plan.temporary is "" where there is none */
+  int64_t made_step;        /* that it says that the run has done */
   exact_time time;          /* whether dispersion is removed from what is written */
   struct receivers **parts; /* these are all of theirs (receivers_join); the list is owned, they are not */
   int part_count;
@@ -132,6 +134,10 @@ exact_traces receivers_traces(const receivers *r);
 
 /* The receivers as an observer: the first that a pass looks at. */
 observer receivers_observer(receivers *r);
+
+/* Creates the file of receivers_write for a run that ends as *run says, with all rows, so that only its traces are left to be written.
+ * Does nothing where more than one process uses files. Any thread may call it while the receivers sample. */
+int receivers_make_file(receivers *r, const char *path, const run_meta *run, error *e);
 
 /* Writes the rows taken so far to PATH.receivers.h5 (io/receivers_file.h), receivers in the user's order; where dispersion
  * is removed it transforms them, so call it once. Nothing may be sampled after it. Does nothing where there are no

@@ -1,7 +1,9 @@
 /* A survey: groups of ranks, each with one engine, do shot after shot (shot_queue.h). Where one rank does a shot, several
  * can be under way: some step, in turn, while threads begin the next one and write what another has saved. Those of a 2D
  * survey step together, as a stack (shot_stack). */
+#include <errno.h>
 #include <math.h>
+#include <semaphore.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,8 +29,9 @@ typedef struct survey_shot {
   restart from;
   double begin; /* MPI_Wtime() */
   shot_report report;
-  shot row;  /* of a stack: what it is there, */
-  int place; /* and where, if it has begun */
+  error ready; /* survey_make_ready */
+  shot row;    /* of a stack: what it is there, */
+  int place;   /* and where; -1: it could not begin */
 } survey_shot;
 
 /* What steps: a shot, or a stack of them. */
@@ -45,8 +48,9 @@ typedef struct survey_slot {
   error stacked;      /* what ended it */
   atomic_int next;    /* of its shots to be begun, or ended */
   run_log silent;
-  pthread_t thread;    /* that begins or writes, where there are other slots */
-  _Atomic bool worked; /* it is done with that */
+  pthread_t thread;    /* that does all but the steps, where there are other slots */
+  sem_t stepped;       /* the steps are done */
+  _Atomic bool worked; /* it has begun the shot, or written it */
 } survey_slot;
 
 typedef struct survey_group {
@@ -194,7 +198,6 @@ static error *survey_failure(survey_slot *t) {
 static int survey_begin_shot(survey_slot *t, error *e) {
   TRY(survey_move_aside(t->v, &t->shots[0], e));
   TRY(survey_plan_shot(t, &t->shots[0], e));
-  TRY(gradient_check(&t->back, 0, &t->shot, e));
   return survey_begin_planned(t, e);
 }
 
@@ -202,7 +205,6 @@ static int survey_begin_row(survey_slot *t, survey_shot *one, error *e) {
   const shot_setup setup = {one->order.config, t->v->job->command, &t->silent, NULL, &one->of, &t->shot};
   TRY(survey_move_aside(t->v, one, e));
   TRY(shot_plan(&one->row, &t->v->engine, &setup, e));
-  TRY(gradient_check(&t->back, (int)(one - t->shots), &one->row, e));
   return shot_begin(&one->row, e);
 }
 
@@ -232,7 +234,6 @@ static int survey_begin_stack(survey_slot *t, error *e) {
   for (int i = 0; i < t->count; i++) {
     survey_shot *one = &t->shots[i];
     if (one->report.failed.id) continue;
-    gradient_move(&t->back, i, rows);
     one->place = rows;
     t->rows[rows++] = &one->row;
   }
@@ -242,12 +243,23 @@ static int survey_begin_stack(survey_slot *t, error *e) {
   return survey_begin_planned(t, e);
 }
 
+/* What a shot needs after its steps, as far as that can be had before: what its traces are compared with, and files. */
+static void survey_make_ready(survey_slot *t) {
+  for (int i = 0; i < t->count; i++) {
+    survey_shot *one = &t->shots[i];
+    shot *s = t->v->stack > 1 ? &one->row : &t->shot;
+    if (one->place < 0 || gradient_check(&t->back, one->place, s, &one->ready)) continue;
+    if (!shot_make_files(s, &one->ready)) gradient_make_file(&t->back, one->place, &one->ready);
+  }
+}
+
 /* Takes the next shot, if there is one. */
 static int survey_take(survey_slot *slot, error *e) {
   survey_group *v = slot->v;
   survey_shot *t = &slot->shots[slot->count];
   t->begin = MPI_Wtime();
   t->report = (shot_report){.asks = true};
+  t->ready = (error){0}, t->place = v->stack > 1 ? -1 : 0;
   message_free(&t->message);
   if (v->engine.rank == 0) TRY(shot_queue_take(v->queue, &t->report, &t->message, e));
   TRY(message_share(&t->message, v->engine.comm, e));
@@ -294,7 +306,7 @@ static void *survey_finish_rows(void *argument) {
   for (int i; (i = atomic_fetch_add(&t->next, 1)) < t->count;) {
     survey_shot *one = &t->shots[i];
     error *e = &one->report.failed;
-    if (!e->id) *e = one->row.failed.id ? one->row.failed : t->stacked;
+    if (!e->id) *e = one->row.failed.id ? one->row.failed : one->ready.id ? one->ready : t->stacked;
     if (!e->id && !shot_finish(&one->row, e)) gradient_residual(&t->back, one->place, e);
   }
   return NULL;
@@ -307,6 +319,7 @@ static void *survey_end_rows(void *argument) {
     error *e = &one->report.failed;
     if (!e->id) *e = t->stacked;
     if (!e->id) gradient_write(&t->back, one->place, NULL, e);
+    if (one->place >= 0) gradient_drop_file(&t->back, one->place);
     shot_end(&one->row, e);
   }
   return NULL;
@@ -315,9 +328,11 @@ static void *survey_end_rows(void *argument) {
 /* What comes after the last step, or a failure. */
 static void survey_write_shots(survey_slot *t) {
   error *stepping = survey_failure(t);
+  if (t->v->stack == 1 && !stepping->id) *stepping = t->shots[0].ready;
   if (!stepping->id) shot_finish(&t->shot, stepping);
   if (t->v->stack == 1) {
     if (!stepping->id) gradient_finish(&t->back, stepping);
+    gradient_drop_file(&t->back, 0);
   } else {
     survey_share(t, survey_finish_rows);
     if (!stepping->id) gradient_back(&t->back, stepping);
@@ -329,11 +344,10 @@ static void survey_write_shots(survey_slot *t) {
   shot_end(&t->shot, stepping);
 }
 
-static void survey_begin_shots(survey_slot *t) {
-  if (t->v->stack > 1)
-    survey_begin_stack(t, survey_failure(t));
-  else
-    survey_begin_shot(t, survey_failure(t));
+/* False: there is nothing to step. */
+static bool survey_begin_shots(survey_slot *t) {
+  if (t->v->stack > 1) return !survey_begin_stack(t, survey_failure(t));
+  return !survey_begin_shot(t, survey_failure(t));
 }
 
 static void *survey_work(void *argument) {
@@ -341,62 +355,62 @@ static void *survey_work(void *argument) {
   const device *dev = t->shot.dev;
   const device_peer *peer = dev->table->peer;
   if (peer && peer->adopt) peer->adopt(t->shot.dev, survey_failure(t));
-  if (t->state == SURVEY_BEGINNING)
-    survey_begin_shots(t);
-  else
-    survey_write_shots(t);
+  const bool steps = survey_begin_shots(t);
+  t->worked = true;
+  if (steps) survey_make_ready(t);
+  while (sem_wait(&t->stepped) && errno == EINTR) continue;
+  survey_write_shots(t);
   t->worked = true;
   return NULL;
 }
 
-/* Begins or writes, in a thread where there are other slots to go on with. */
-static int survey_start(survey_slot *t, enum slot_state state, error *e) {
-  t->state = state, t->worked = false;
-  if (t->v->slot_count == 1) {
-    survey_work(t);
-    return 0;
-  }
-  const int rc = thread_start(&t->thread, survey_work, t);
-  return rc ? FAIL(e, DEVICE_FAILED, "host", "starting a thread of a shot", strerror(rc)) : 0;
-}
-
-static void survey_join(survey_slot *t) {
-  if (t->v->slot_count > 1) pthread_join(t->thread, NULL);
-}
-
-/* Takes as many shots as step together, and begins them. */
+/* Takes as many shots as step together, and begins them, in a thread where there are other slots to go on with. */
 static int survey_begin_slot(survey_slot *t, error *e) {
   const survey_group *v = t->v;
   while (!v->over && t->count < v->stack) TRY(survey_take(t, e));
+  if (!t->count) return 0;
   t->stacked = (error){0};
-  return t->count ? survey_start(t, SURVEY_BEGINNING, e) : 0;
+  t->state = SURVEY_BEGINNING, t->worked = false;
+  if (v->slot_count > 1) {
+    const int rc = thread_start(&t->thread, survey_work, t);
+    return rc ? FAIL(e, DEVICE_FAILED, "host", "starting a thread of a shot", strerror(rc)) : 0;
+  }
+  if (survey_begin_shots(t)) survey_make_ready(t);
+  t->worked = true;
+  return 0;
 }
 
-static int survey_write(survey_slot *t, error *e) {
+static int survey_write(survey_slot *t) {
   watchdog_close(&t->shot.stepper.watch);
-  return survey_start(t, SURVEY_WRITING, e);
+  t->state = SURVEY_WRITING;
+  if (t->v->slot_count > 1) {
+    t->worked = false;
+    sem_post(&t->stepped);
+  } else {
+    survey_write_shots(t);
+  }
+  return 0;
 }
 
-static int survey_step(survey_slot *t, error *e) {
+static int survey_step(survey_slot *t) {
   survey_group *v = t->v;
   error *failed = survey_failure(t);
-  survey_join(t);
   if (!failed->id && !watchdog_open(&t->shot.stepper.watch, v->engine.comm, v->job->config->watchdog_seconds,
                                     t->shot.stepper.step, failed))
     shot_steps_begin(&t->shot, true, failed);
-  if (failed->id) return survey_write(t, e);
+  if (failed->id) return survey_write(t);
   t->state = SURVEY_STEPPING;
   if (v->stepping++ == 0) v->since = clock_seconds();
   return 0;
 }
 
-static int survey_pass(survey_slot *t, error *e) {
+static int survey_pass(survey_slot *t) {
   survey_group *v = t->v;
   bool over = false;
   shot_pass(&t->shot, &over, survey_failure(t));
   if (!over && !survey_failure(t)->id) return 0;
   if (--v->stepping == 0) v->done.stepping += clock_seconds() - v->since;
-  return survey_write(t, e);
+  return survey_write(t);
 }
 
 /* Is it time to begin a shot? Where all that can step do, the next one begins while one of them does the last eighth of its
@@ -421,12 +435,12 @@ static int survey_look(survey_slot *t, error *e) {
   case SURVEY_FREE:
     return survey_wants(v) ? survey_begin_slot(t, e) : 0;
   case SURVEY_BEGINNING:
-    return t->worked && (v->stepping < v->at_once || survey_failure(t)->id) ? survey_step(t, e) : 0;
+    return t->worked && (v->stepping < v->at_once || survey_failure(t)->id) ? survey_step(t) : 0;
   case SURVEY_STEPPING:
-    return survey_pass(t, e);
+    return survey_pass(t);
   case SURVEY_WRITING:
     if (!t->worked) return 0;
-    survey_join(t);
+    if (v->slot_count > 1) pthread_join(t->thread, NULL);
     return survey_report(t, e);
   }
   return 0;
@@ -513,6 +527,7 @@ static void survey_close_slot(survey_slot *t) {
   if (t->dev) t->dev->table->close(t->dev);
   free(t->shots);
   free(t->rows);
+  sem_destroy(&t->stepped);
 }
 
 static void survey_close_slots(survey_group *v) {
@@ -562,7 +577,7 @@ static int survey_open_slots(survey_group *v, error *e) {
   int room = survey_room(v);
   TRY(ALLOC(e, v->slots, room, "the shots"));
   survey_make_quiet(v);
-  for (int i = 0; i < room; i++) v->slots[i].v = v;
+  for (int i = 0; i < room; i++) v->slots[i].v = v, sem_init(&v->slots[i].stepped, 0, 0);
   v->slot_count = 1;
   TRY(survey_open_slot(&v->slots[0], e));
   if (config_has_gradient(v->job->config)) TRY(gradient_share(&v->slots[0].shot, room, &room, e));

@@ -64,7 +64,7 @@ static checkpoint_job *save_checkpoint_job(shot *s, int64_t saved, error *e) {
     j->s = s;
     if (mine) memcpy(j->steps, s->saves.series.steps, mine * sizeof *j->steps);
     j->keys = fingerprint_make(s, e);
-    j->meta = (checkpoint_meta){save_queue_run(s), j->keys};
+    j->meta = (checkpoint_meta){save_queue_run(s, s->stepper.step), j->keys};
   }
   if (!error_agree(e, s->engine->comm)) return j;
   if (j) save_checkpoint_free(j);

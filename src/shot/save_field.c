@@ -95,7 +95,7 @@ int save_field_check(shot *s, error *e) {
 /* What the saved file says of itself. */
 static field_meta field_meta_of(const shot *s) {
   const config *c = s->config;
-  return (field_meta){.run = save_queue_run(s),
+  return (field_meta){.run = save_queue_run(s, shot_step(s)),
                       .origin = {c->origin[0], c->origin[1], c->origin[2]},
                       .spacing = {c->dx, c->dy, c->dz},
                       .cut = {config_cut_of(c, 0), config_cut_of(c, 1), config_cut_of(c, 2)},

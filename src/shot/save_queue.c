@@ -147,11 +147,11 @@ int save_queue_wait(shot *s, const snapshot *copy, error *e) {
   return error_agree(e, s->saves.jobs);
 }
 
-run_meta save_queue_run(const shot *s) {
+run_meta save_queue_run(const shot *s, int64_t step) {
   const shot *lead = s->lead ? s->lead : s;
   return (run_meta){.fingerprint = s->survey ? s->survey->fingerprint : NULL,
-                    .step = lead->stepper.step,
-                    .time = (double)lead->stepper.step * s->engine->physics.dt,
+                    .step = step,
+                    .time = (double)step * s->engine->physics.dt,
                     .dt = s->engine->physics.dt,
                     .mpi_ranks = s->engine->files->started,
                     .config_text = s->saves.config_text,

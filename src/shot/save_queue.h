@@ -83,8 +83,8 @@ int save_queue_finish(shot *s, error *e);
  * Collective over the ranks' jobs; agreed. */
 int save_queue_wait(shot *s, const snapshot *copy, error *e);
 
-/* What a file saved now says of this run. */
-run_meta save_queue_run(const shot *s);
+/* What a file says of this run that is saved after a step. */
+run_meta save_queue_run(const shot *s, int64_t step);
 
 /* What stopping may take longer than writing one checkpoint, s: what the writer may have to do before. */
 double save_queue_backlog(const shot *s);

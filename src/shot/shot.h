@@ -106,6 +106,9 @@ int shot_steps_begin(shot *s, bool saves, error *e);
 int shot_pass(shot *s, bool *over, error *e);
 /* Begins to watch for what ends the shot early; the steps done do so themselves. */
 int shot_watch(shot *s, error *e);
+/* Creates the files that shot_finish writes, as far as that can be done while a shot, or the stack that it is in, steps; another
+ * thread may call it then. Not collective. */
+int shot_make_files(shot *s, error *e);
 /* Saves what is due after the last step, and the traces. */
 int shot_finish(shot *s, error *e);
 /* Call it last, also after a failure: waits for the writer, and brings the lists of saved fields up to date. */
@@ -116,6 +119,10 @@ static inline int shot_rows(const shot *s) {
 }
 static inline shot *shot_row(shot *s, int row) {
   return s->row_count ? s->rows[row] : s;
+}
+/* The step that a shot, or the stack that it is in, has done. */
+static inline int64_t shot_step(const shot *s) {
+  return (s->lead ? s->lead : s)->stepper.step;
 }
 /* What the next step of the shot reads and writes, as it lies now. */
 void shot_fields(const shot *s, field_set *f);

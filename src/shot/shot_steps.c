@@ -182,6 +182,11 @@ int shot_begin(shot *s, error *e) {
   return shot_watch(s, e);
 }
 
+int shot_make_files(shot *s, error *e) {
+  const run_meta about = save_queue_run(s, s->engine->physics.steps);
+  return receivers_make_file(&s->receivers, s->config->output_path, &about, e);
+}
+
 /* Observers finish last to first. Saved fields do so after the checkpoint: a longer run would not have the last one in its
  * series. */
 int shot_finish(shot *s, error *e) {
@@ -191,7 +196,7 @@ int shot_finish(shot *s, error *e) {
   s->saves.last = true;
   if (advanced) TRY(shot_look(s, e));
   if (advanced && shot_due(s->stepper.step, c->checkpoint_every_steps)) TRY(save_checkpoint(s, e));
-  const run_meta about = save_queue_run(s);
+  const run_meta about = save_queue_run(s, shot_step(s));
   for (int i = s->observers.count - 1; i >= 0; i--) {
     const observer *o = &s->observers.list[i];
     if (o->finish) TRY(o->finish(o->self, c->output_path, &about, e));

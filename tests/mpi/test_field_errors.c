@@ -216,7 +216,7 @@ TEST_OF(test_one_rank_fails, fixture *x) {
     stream t = {&x->s, 0, rank, z};
     error e = {0}, r = {0};
     io.path = path;
-    assert_int_equal(field_write(&io, &meta, &(field_planes){random_source, &t}, &e), ERROR_DEVICE_FAILED);
+    assert_int_equal(field_write(&io, &meta, &(field_planes){random_source, &t}, NULL, &e), ERROR_DEVICE_FAILED);
     assert_string_equal(e.text, "test device: a copy failed: on purpose");
     expect_nothing(x, path);
     t.moved = 0;

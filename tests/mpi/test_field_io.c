@@ -22,7 +22,7 @@ static void write_then_read(fixture *x, const slab *s, const char *path, const i
   field_meta meta = some_meta(s->ranks, compress);
   stream source = {s, 0, -1, 0}, sink = {s, 0, -1, 0};
   out.path = path;
-  OK(field_write(&out, &meta, &(field_planes){random_source, &source}, &E));
+  OK(field_write(&out, &meta, &(field_planes){random_source, &source}, NULL, &E));
   assert_int_equal(source.moved, s->nz);
   if (s->rank == 0) assert_int_equal(access(temporary, F_OK), -1);
   snprintf(name, sizeof name, "%s.00000042.hdf:/VTKHDF/PointData/u", path);
@@ -150,7 +150,7 @@ TEST_OF(test_layout, fixture *x) {
     stream source = {&x->s, 0, -1, 0};
     meta.run.config_text = text;
     io.path = path;
-    OK(field_write(&io, &meta, &(field_planes){random_source, &source}, &E));
+    OK(field_write(&io, &meta, &(field_planes){random_source, &source}, NULL, &E));
     if (x->rank == 0) {
       hid_t f = H5Fopen(name, H5F_ACC_RDONLY, H5P_DEFAULT);
       assert_true(f >= 0);
@@ -394,7 +394,7 @@ static void write_gradient(fixture *x, int way, const char *survey, const char *
   field_io io = io_with(x, &x->s, way, 2 * PLANE_BYTES);
   meta.ending = GRADIENT_ENDING, meta.fields = 2, meta.names = names, meta.gradient = &g;
   io.path = text_of("%s/%s", survey, name);
-  OK(field_write(&io, &meta, parts, &E));
+  OK(field_write(&io, &meta, parts, NULL, &E));
 }
 
 static void read_values(const char *file, const char *name, hid_t type, void *values) {

@@ -62,7 +62,7 @@ TEST_OF(test_round_trip, fixture *x) {
   field_io out = io_with(x, &s, 0, 64 << 20);
   const char *path = text_of("%s/large", x->folder);
   out.path = path;
-  OK(field_write(&out, &meta, &(field_planes){large_source, &source}, &E));
+  OK(field_write(&out, &meta, &(field_planes){large_source, &source}, NULL, &E));
   const char *name = text_of("%s.00000042.hdf:/u", path);
   for (int i = 0; i < WAYS; i++) {
     stream sink = {&s, 0, -1, 0};
