@@ -94,20 +94,21 @@ void gradient_announce(const gradient *g) {
   const plan *p = &g->plan;
   if (!config_has_gradient(s->config)) return;
   const int64_t ring = plan_beside(p, p->near);
-  char states[200] = "", each[64] = "";
+  char states[200] = "";
   if (p->segments > 1)
     snprintf(states, sizeof states,
              ", states every %lld steps%s: %lld on the device, %lld on the host, %lld in a file",
              (long long)(p->parts > 1 ? p->part : ring), p->parts > 1 ? " and within" : " or fewer",
              (long long)p->tier[TIER_DEVICE], (long long)p->tier[TIER_HOST], (long long)p->tier[TIER_FILE]);
-  if (g->shares > 1) snprintf(each, sizeof each, " of %d, one shot beside another", g->shares);
-  log_line(s->log, "gradient: a ring%s of %lld of %lld fields%s", each, (long long)ring,
+  log_line(s->log, "gradient: a ring of %lld of %lld fields%s", (long long)ring,
            (long long)s->engine->physics.steps + 1, states);
   log_line(s->log,
            "gradient: %.1f MiB a rank on the device besides %.1f MiB for the way back, %.1f MiB on the host, "
            "%.1f MiB in a file; %.2f forward runs in all",
            gradient_mib(p->bytes[TIER_DEVICE]), gradient_mib((double)adjoint_bytes(s)),
            gradient_mib(p->bytes[TIER_HOST]), gradient_mib(p->bytes[TIER_FILE]), FORWARD_AND_BACK + p->again);
+  if (g->shares > 1)
+    log_line(s->log, "gradient: that is a part in %d: a shot goes back while the next one steps", g->shares);
 }
 
 /* --- a shot ------------------------------------------------------------------------------------------------------- */

@@ -48,7 +48,7 @@ typedef struct survey_slot {
   error stacked;      /* what ended it */
   atomic_int next;    /* of its shots to be begun, or ended */
   run_log silent;
-  pthread_t thread;    /* that does all but the steps, where there are other slots */
+  pthread_t thread;    /* that does all but the steps, where the group is threaded */
   sem_t stepped;       /* the steps are done */
   _Atomic bool worked; /* it has begun the shot, or written it */
 } survey_slot;
@@ -67,7 +67,7 @@ typedef struct survey_group {
   int slot_count, at_once, stepping;
   int stack;     /* shots that step together; 1: none */
   int most;      /* shots that a group does, if all do as many */
-  bool threaded; /* they may end in several threads */
+  bool threaded; /* threads do all but their steps */
   config quiet;  /* of a shot without sources and receivers; what it points to is the first shot's */
   bool over;     /* no shot is left */
   double since;  /* clock: when shots began to step */
@@ -364,14 +364,14 @@ static void *survey_work(void *argument) {
   return NULL;
 }
 
-/* Takes as many shots as step together, and begins them, in a thread where there are other slots to go on with. */
+/* Takes as many shots as step together, and begins them. */
 static int survey_begin_slot(survey_slot *t, error *e) {
   const survey_group *v = t->v;
   while (!v->over && t->count < v->stack) TRY(survey_take(t, e));
   if (!t->count) return 0;
   t->stacked = (error){0};
   t->state = SURVEY_BEGINNING, t->worked = false;
-  if (v->slot_count > 1) {
+  if (v->threaded) {
     const int rc = thread_start(&t->thread, survey_work, t);
     return rc ? FAIL(e, DEVICE_FAILED, "host", "starting a thread of a shot", strerror(rc)) : 0;
   }
@@ -383,7 +383,7 @@ static int survey_begin_slot(survey_slot *t, error *e) {
 static int survey_write(survey_slot *t) {
   watchdog_close(&t->shot.stepper.watch);
   t->state = SURVEY_WRITING;
-  if (t->v->slot_count > 1) {
+  if (t->v->threaded) {
     t->worked = false;
     sem_post(&t->stepped);
   } else {
@@ -440,7 +440,7 @@ static int survey_look(survey_slot *t, error *e) {
     return survey_pass(t);
   case SURVEY_WRITING:
     if (!t->worked) return 0;
-    if (v->slot_count > 1) pthread_join(t->thread, NULL);
+    if (v->threaded) pthread_join(t->thread, NULL);
     return survey_report(t, e);
   }
   return 0;
@@ -464,11 +464,10 @@ static int survey_shots(survey_group *v, error *e) {
 /* Shots that step together, as a stack: those of a 2D survey that saves no fields on the way, where a rank does a shot
  * and all of them begin with the same field. On rank 0, which has the lines. */
 static int survey_stack(const survey_group *v) {
-  /* FULL: points; each map takes as much as half of one. FIELDS: that a gradient's memory is to hold at least. FEW: the last
-   * stack, whose files nothing steps beside; it costs what a step takes besides its points */
+  /* FULL: points; each map takes as much as half of one. FIELDS: that a gradient's memory is to hold at least */
   const double FULL = 64e6, FIELDS = 100,
                room = v->job->config->gradient_memory / (FIELDS * (double)sizeof(float));
-  const int MOST = config_has_gradient(v->job->config) ? 64 : 128, FEW = 16;
+  const int MOST = config_has_gradient(v->job->config) ? 64 : 128;
   const config *c = v->job->config;
   char why[256];
   int each = v->most;
@@ -480,9 +479,8 @@ static int survey_stack(const survey_group *v) {
   if (strcmp(c->backend, "host") == 0 || device_cuda_count(why) == 0) return 1; /* a shot fits its caches */
   const double points = config_points(c) + maps_file_bytes(c) / (2 * sizeof(float));
   const int most = larger((int)fmin(MOST, (room > 0 ? fmin(room, FULL) : FULL) / points), 1);
-  const int others = config_has_gradient(c) ? each : larger(each - FEW, smaller(each, FEW));
-  const int stacks = (others + most - 1) / most;
-  return (others + stacks - 1) / stacks;
+  const int stacks = (each + most - 1) / most;
+  return (each + stacks - 1) / stacks;
 }
 
 static int survey_find_stack(survey_group *v, error *e) {
