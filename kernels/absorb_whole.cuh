@@ -367,6 +367,7 @@ static __global__ void __launch_bounds__(WALK_THREADS, WALK_BLOCKS)
           const __grid_constant__ whole_maps m) {
   extern __shared__ __align__(128) float shared[];
   const unsigned along_z = s.along_z.blocks(), walks = s.walks();
+  admit_next_launch();
   if (!s.beside) await_launch_before();
   if (blockIdx.x < along_z)
     walk_along_z<Q, TERMS, PACKS, STACK>(a, s, m.along_z, blockIdx.x, shared);

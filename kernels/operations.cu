@@ -42,18 +42,19 @@ static __device__ __forceinline__ void inject_at(const inject_args &a, const sou
       any = true;
     }
   }
+  await_launch_before(); /* only now: what comes before has waited for nothing that steps change */
   if (any) inject_store(&a.field, t.z, y, x, s);
   if (!isnan(imposed)) inject_impose(&a.field, t.z, y, x, imposed);
 }
 
 static __global__ void __launch_bounds__(TILE_Y *TILE_X) inject(const __grid_constant__ inject_args a) {
-  await_launch_before();
-  admit_next_launch();
   for (int i = (int)blockIdx.x; i < a.count; i += (int)gridDim.x) {
     const source_tile t = a.tiles[i];
     const int y = t.y + (int)threadIdx.x / TILE_X, x = t.x + (int)threadIdx.x % TILE_X;
     if (y < a.field.ny && x < a.field.nx) inject_at(a, t, y, x);
   }
+  await_launch_before(); /* threads that have added nothing, too: what follows waits for this launch alone */
+  admit_next_launch();
 }
 
 static __device__ __forceinline__ void sample_weights(const float *from, float w[POINTS_MOST]) {
@@ -93,6 +94,8 @@ static __device__ __forceinline__ float sample_lane(const sample_args &a, const 
 /* A lane for each column: those of a receiver read a row's neighbours. Lanes without a column add nothing. */
 static __global__ void __launch_bounds__(BLOCK) sample(const __grid_constant__ sample_args a) {
   const long long columns = (long long)a.count * POINTS_MOST;
+  await_launch_before();
+  admit_next_launch();
   for (long long i = operation_first_thread(); i < columns; i += operation_all_threads()) {
     const point_weights *p = &a.receivers[i / POINTS_MOST];
     const int k = (int)(i % POINTS_MOST);
@@ -152,7 +155,8 @@ extern "C" int operation_inject_cuda(const void *args, void *stream) {
 extern "C" int operation_sample_cuda(const void *args, void *stream) {
   const sample_args *a = static_cast<const sample_args *>(args);
   if (a->count <= 0) return cudaSuccess;
-  sample<<<operation_blocks((long long)a->count * POINTS_MOST), BLOCK, 0,
-           static_cast<cudaStream_t>(stream)>>>(*a);
-  return (int)cudaGetLastError();
+  void *parameters[] = {const_cast<sample_args *>(a)};
+  return (int)launch_behind(reinterpret_cast<const void *>(sample),
+                            operation_blocks((long long)a->count * POINTS_MOST), BLOCK, 0,
+                            static_cast<cudaStream_t>(stream), parameters);
 }
