@@ -464,13 +464,14 @@ static int survey_shots(survey_group *v, error *e) {
 /* Shots that step together, as a stack: those of a 2D survey that saves no fields on the way, where a rank does a shot
  * and all of them begin with the same field. On rank 0, which has the lines. */
 static int survey_stack(const survey_group *v) {
-  /* FULL: points; each map takes as much as half of one. FIELDS: that a gradient's memory is to hold at least */
+  /* FULL: points; each map takes as much as half of one. FIELDS: that a gradient's memory is to hold at least. FEW: the last stack of
+   * others, whose files nothing steps beside; but it takes what a step does besides its points */
   const double FULL = 64e6, FIELDS = 100,
                room = v->job->config->gradient_memory / (FIELDS * (double)sizeof(float));
-  const int MOST = config_has_gradient(v->job->config) ? 64 : 128;
+  const int MOST = config_has_gradient(v->job->config) ? 64 : 128, FEW = 16;
   const config *c = v->job->config;
   char why[256];
-  int each = v->most;
+  const int each = v->most;
   if (c->ny > 1 || c->nx == 1 || v->parts.ranks > 1 || !v->lines.lines->alike) return 1;
   if (c->output_every > 0 || (c->output_final && c->histogram)) return 1;
   if (c->survey_on_stop == ON_STOP_CHECKPOINT || c->schedule == SCHEDULE_PERSISTENT) return 1;
@@ -479,8 +480,9 @@ static int survey_stack(const survey_group *v) {
   if (strcmp(c->backend, "host") == 0 || device_cuda_count(why) == 0) return 1; /* a shot fits its caches */
   const double points = config_points(c) + maps_file_bytes(c) / (2 * sizeof(float));
   const int most = larger((int)fmin(MOST, (room > 0 ? fmin(room, FULL) : FULL) / points), 1);
-  const int stacks = (each + most - 1) / most;
-  return (each + stacks - 1) / stacks;
+  const int all = config_has_gradient(c) || each <= FEW ? each : larger(each - FEW, FEW);
+  const int stacks = (all + most - 1) / most;
+  return (all + stacks - 1) / stacks;
 }
 
 static int survey_find_stack(survey_group *v, error *e) {
