@@ -92,8 +92,9 @@ static int sources_tiles_of(int first, int count, int n, int size, int tiles[POI
   return found;
 }
 
-/* All tiles of the planes that the slab has. */
+/* All tiles of the slab's planes between the first and the last in which a source acts. */
 typedef struct source_tiling {
+  int z_begin, z_end;
   int ny, nx; /* tiles of a plane */
   int rows;   /* of a tile: TILE_Y, but one of a stack, whose rows have sources of their own */
   int *begin; /* of each tile, and one more: of its shares; owned */
@@ -101,7 +102,15 @@ typedef struct source_tiling {
 } source_tiling;
 
 static size_t sources_tile_count(const source_tiling *t) {
-  return (size_t)t->b->nz * (size_t)t->ny * (size_t)t->nx;
+  return (size_t)(t->z_end - t->z_begin) * (size_t)t->ny * (size_t)t->nx;
+}
+
+static void sources_find_planes(source_tiling *t, const source_spread *w) {
+  t->z_begin = t->b->nz;
+  for (const point_weights *p = w->places; p < w->places + w->count; p++) {
+    t->z_begin = smaller(t->z_begin, larger(p->z, 0));
+    t->z_end = larger(t->z_end, smaller(p->z + p->nz, t->b->nz));
+  }
 }
 
 /* Counts the shares of each tile in begin[its number + 1]; with `shares`, stores them from begin[its number] on instead, and
@@ -115,7 +124,8 @@ static void sources_visit_tiles(const source_tiling *t, const source_spread *w, 
     for (int z = larger(p->z, 0); z < smaller(p->z + p->nz, t->b->nz); z++)
       for (int k = 0; k < rows * columns; k++) {
         const size_t tile =
-            ((size_t)z * (size_t)t->ny + (size_t)ys[k / columns]) * (size_t)t->nx + (size_t)xs[k % columns];
+            ((size_t)(z - t->z_begin) * (size_t)t->ny + (size_t)ys[k / columns]) * (size_t)t->nx +
+            (size_t)xs[k % columns];
         if (shares)
           shares[t->begin[tile]++] = (source_share){i, w->signal_of[w->source_of[i]]};
         else
@@ -131,13 +141,14 @@ static int sources_list_tiles(sources *s, source_spread *w, const source_tiling 
   for (size_t i = 0; i < all; i++) count += t->begin[i] > (i ? t->begin[i - 1] : 0);
   TRY(ALLOC(e, w->tiles, count, "the sources"));
   for (size_t i = 0; i < all; i++) {
-    const int first = i ? t->begin[i - 1] : 0, z = (int)(i / plane);
+    const int first = i ? t->begin[i - 1] : 0, z = t->z_begin + (int)(i / plane);
     if (t->begin[i] > first)
       w->tiles[s->tile_count++] =
           (source_tile){z, (int)(i % plane / (size_t)t->nx) * t->rows, (int)(i % (size_t)t->nx) * TILE_X,
                         first, t->begin[i] - first};
     s->plane_begin[z + 1] = s->tile_count;
   }
+  for (int z = t->z_end; z < t->b->nz; z++) s->plane_begin[z + 1] = s->tile_count;
   return 0;
 }
 
@@ -166,10 +177,11 @@ static int sources_make_tiles(sources *s, error *e) {
   const int rows = s->part_count ? 1 : TILE_Y;
   source_tiling t = {
       .ny = (b->ny + rows - 1) / rows, .nx = (b->nx + TILE_X - 1) / TILE_X, .rows = rows, .b = b};
-  const size_t all = sources_tile_count(&t);
   s->place_count = w->count;
   TRY(ALLOC(e, s->plane_begin, b->nz + 1, "the sources"));
   if (w->count == 0) return 0;
+  sources_find_planes(&t, w);
+  const size_t all = sources_tile_count(&t);
   TRY(ALLOC(e, t.begin, all + 1, "the sources"));
   sources_visit_tiles(&t, w, NULL);
   for (size_t i = 0; i < all; i++) t.begin[i + 1] += t.begin[i];
