@@ -19,6 +19,7 @@
 #include "shot/storage.h"
 #include "shot_queue.h"
 
+enum { SURVEY_FEW = 16 }; /* shots of a small stack */
 enum slot_state { SURVEY_FREE, SURVEY_BEGINNING, SURVEY_STEPPING, SURVEY_WRITING };
 
 /* A shot under way. */
@@ -67,6 +68,7 @@ typedef struct survey_group {
   int slot_count, at_once, stepping;
   int stack;     /* shots that step together; 1: none */
   int most;      /* shots that a group does, if all do as many */
+  int taken;     /* that it has taken */
   bool threaded; /* threads do all but their steps */
   config quiet;  /* of a shot without sources and receivers; what it points to is the first shot's */
   bool over;     /* no shot is left */
@@ -366,8 +368,11 @@ static void *survey_work(void *argument) {
 
 /* Takes as many shots as step together, and begins them. */
 static int survey_begin_slot(survey_slot *t, error *e) {
-  const survey_group *v = t->v;
-  while (!v->over && t->count < v->stack) TRY(survey_take(t, e));
+  survey_group *v = t->v;
+  /* its share, so that all groups end together, but not only the few that others leave */
+  const int share = larger(v->most - v->taken, SURVEY_FEW), most = smaller(share, v->stack);
+  while (!v->over && t->count < most) TRY(survey_take(t, e));
+  v->taken += t->count;
   if (!t->count) return 0;
   t->stacked = (error){0};
   t->state = SURVEY_BEGINNING, t->worked = false;
@@ -464,11 +469,11 @@ static int survey_shots(survey_group *v, error *e) {
 /* Shots that step together, as a stack: those of a 2D survey that saves no fields on the way, where a rank does a shot
  * and all of them begin with the same field. On rank 0, which has the lines. */
 static int survey_stack(const survey_group *v) {
-  /* FULL: points; each map takes as much as half of one. FIELDS: that a gradient's memory is to hold at least. FEW: the last stack of
-   * others, whose files nothing steps beside; but it takes what a step does besides its points */
+  /* FULL: points; each map takes as much as half of one. FIELDS: that a gradient's memory is to hold at least. A group's last stack
+   * is a small one: nothing steps beside its files. It takes what a step does besides its points. */
   const double FULL = 64e6, FIELDS = 100,
                room = v->job->config->gradient_memory / (FIELDS * (double)sizeof(float));
-  const int MOST = config_has_gradient(v->job->config) ? 64 : 128, FEW = 16;
+  const int MOST = config_has_gradient(v->job->config) ? 64 : 128;
   const config *c = v->job->config;
   char why[256];
   const int each = v->most;
@@ -480,7 +485,7 @@ static int survey_stack(const survey_group *v) {
   if (strcmp(c->backend, "host") == 0 || device_cuda_count(why) == 0) return 1; /* a shot fits its caches */
   const double points = config_points(c) + maps_file_bytes(c) / (2 * sizeof(float));
   const int most = larger((int)fmin(MOST, (room > 0 ? fmin(room, FULL) : FULL) / points), 1);
-  const int all = config_has_gradient(c) || each <= FEW ? each : larger(each - FEW, FEW);
+  const int all = config_has_gradient(c) || each <= SURVEY_FEW ? each : larger(each - SURVEY_FEW, SURVEY_FEW);
   const int stacks = (all + most - 1) / most;
   return (all + stacks - 1) / stacks;
 }
