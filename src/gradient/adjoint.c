@@ -313,9 +313,8 @@ static int adjoint_open_residual(adjoint *a, error *e) {
   if (s->row_count) ALLOC(e, parts, s->row_count, "the gradient");
   for (int i = 0; parts && i < s->row_count; i++) parts[i] = &a->rows[i].residual;
   if (parts && !sources_join(all, parts, s->row_count, s->dev, &s->engine->slab, e))
-    for (int i = 0; i < s->row_count; i++)
-      if (a->rows[i].residual.given.values)
-        all->given = a->rows[i].residual.given; /* the same steps of all */
+    all->given =
+        parts[0]->given; /* the same steps; nothing where that shot has failed: then none are left out */
   if (!e->id) sources_open(all, e);
   a->back.sources = all;
   return error_agree(e, s->engine->comm);

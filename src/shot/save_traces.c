@@ -71,7 +71,6 @@ void save_traces_observe(shot *s) {
 int save_traces_end(shot *s, error *e) {
   error mine = {0};
   receivers *r = &s->receivers;
-  new_file_drop(&r->made, e); /* a shot that failed has not written it */
   if (!r->spill.file.name[0]) return e->id;
   if (!spill_end(r, &mine) && r->spill.stays[0])
     log_line(s->log, "%s stays: checkpoints go on from the traces in it", r->spill.stays);
