@@ -170,10 +170,13 @@ static void write_axes(field_writer *w) {
 
 /* --- the file --------------------------------------------------------------------------------------------------- */
 
+static uint64_t write_points(const field_writer *w) {
+  const config_cut *cut = w->grid.cut;
+  return (uint64_t)cut[0].count * (uint64_t)cut[1].count * (uint64_t)cut[2].count;
+}
+
 /* On rank 0, where HDF5 is this thread's. */
 static void write_make(field_writer *w) {
-  const config_cut *cut = w->grid.cut;
-  const uint64_t points = (uint64_t)cut[0].count * (uint64_t)cut[1].count * (uint64_t)cut[2].count;
   new_hdf5_create(&w->to, w->file.plan.temporary, 0);
   attribute_run(&w->to, &w->meta->run);
   write_datasets(w);
@@ -183,17 +186,15 @@ static void write_make(field_writer *w) {
     const uint64_t first = (uint64_t)H5Dget_offset(w->dataset[i]);
     const int frequencies = w->names[i].frequencies;
     for (int k = 0; k < larger(frequencies, 1); k++)
-      w->file.plan.at[part++] = first + (uint64_t)k * 2 * points * sizeof(float);
+      w->file.plan.at[part++] = first + (uint64_t)k * 2 * write_points(w) * sizeof(float);
   }
 }
 
 /* On rank 0. What compressed values take nobody knows. */
 static int write_create(field_writer *w, error *e) {
-  const config_cut *cut = w->grid.cut;
-  const uint64_t points = (uint64_t)cut[0].count * (uint64_t)cut[1].count * (uint64_t)cut[2].count;
   uint64_t floats = 0;
   for (int i = 0; i < w->fields; i++) floats += (uint64_t)larger(2 * w->names[i].frequencies, 1);
-  if (!w->meta->compress) TRY(space_check(w->file.name, floats * points * sizeof(float), e));
+  if (!w->meta->compress) TRY(space_check(w->file.name, floats * write_points(w) * sizeof(float), e));
   temporary_name(w->file.plan.temporary, sizeof w->file.plan.temporary, w->file.name);
   if (w->meta->compress && H5Zfilter_avail(H5Z_FILTER_DEFLATE) <= 0) return FAIL(e, FIELD_NO_GZIP);
   files_take_hdf5();
@@ -317,7 +318,7 @@ static int write_measure(field_writer *w, error *e) {
 /* On rank 0: HDF5 is done with the file. */
 static int write_close(field_writer *w, error *e) {
   files_take_hdf5();
-  for (int i = 0; i < w->fields; i++) dataset_close(&w->to, w->dataset[i]), w->dataset[i] = H5I_INVALID_HID;
+  for (int i = 0; i < w->fields; i++) dataset_close(&w->to, w->dataset[i]);
   new_hdf5_close(&w->to, e);
   files_give_hdf5();
   return e->id;

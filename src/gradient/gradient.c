@@ -57,7 +57,7 @@ static double gradient_mib(double bytes) {
 
 static const double FORWARD_AND_BACK = 2.75; /* runs, by the bytes that a step and its adjoint move */
 
-int gradient_share(shot *s, int most, int *shares, error *e) {
+int gradient_share(const shot *s, int most, int *shares, error *e) {
   const double MORE = 1.1;
   double least, alone = 0;
   *shares = 1;

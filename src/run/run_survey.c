@@ -101,13 +101,15 @@ static const char *survey_plural(int count) {
 /* Cuts the ranks into groups. */
 static int survey_find_groups(survey_group *v, error *e) {
   const job *j = v->job;
-  int ranks, each = j->config->survey_ranks;
+  int ranks, threads, each = j->config->survey_ranks;
   MPI_TRY(e, MPI_Comm_size(j->files->compute, &ranks));
   if (each == 0) TRY(survey_find_ranks(v, ranks, &each, e));
   if (each > ranks) return FAIL(e, SURVEY_RANKS, each, ranks);
   if (each > 1 && j->config->survey_at_once > 1) return FAIL(e, SURVEY_AT_ONCE, each);
   const int idle = ranks % each;
   v->parts = (files_parts){ranks / each, each};
+  MPI_TRY(e, MPI_Query_thread(&threads));
+  v->threaded = each == 1 && threads == MPI_THREAD_MULTIPLE;
   log_line(j->log, "survey: %d group%s of %d rank%s%s", v->parts.count, survey_plural(v->parts.count), each,
            survey_plural(each), j->files->served ? ", and a data server" : "");
   if (idle) log_line(j->log, "%d rank%s left over: idle", idle, idle == 1 ? " is" : "s are");
@@ -381,11 +383,13 @@ static int survey_begin_slot(survey_slot *t, error *e) {
     return rc ? FAIL(e, DEVICE_FAILED, "host", "starting a thread of a shot", strerror(rc)) : 0;
   }
   if (survey_begin_shots(t)) survey_make_ready(t);
+  if (v->stack == 1 && !t->shots[0].report.failed.id)
+    t->shots[0].report.failed = t->shots[0].ready; /* no steps */
   t->worked = true;
   return 0;
 }
 
-static int survey_write(survey_slot *t) {
+static void survey_write(survey_slot *t) {
   watchdog_close(&t->shot.stepper.watch);
   t->state = SURVEY_WRITING;
   if (t->v->threaded) {
@@ -394,28 +398,29 @@ static int survey_write(survey_slot *t) {
   } else {
     survey_write_shots(t);
   }
-  return 0;
 }
 
-static int survey_step(survey_slot *t) {
+static void survey_step(survey_slot *t) {
   survey_group *v = t->v;
   error *failed = survey_failure(t);
   if (!failed->id && !watchdog_open(&t->shot.stepper.watch, v->engine.comm, v->job->config->watchdog_seconds,
                                     t->shot.stepper.step, failed))
     shot_steps_begin(&t->shot, true, failed);
-  if (failed->id) return survey_write(t);
+  if (failed->id) {
+    survey_write(t);
+    return;
+  }
   t->state = SURVEY_STEPPING;
   if (v->stepping++ == 0) v->since = clock_seconds();
-  return 0;
 }
 
-static int survey_pass(survey_slot *t) {
+static void survey_pass(survey_slot *t) {
   survey_group *v = t->v;
   bool over = false;
   shot_pass(&t->shot, &over, survey_failure(t));
-  if (!over && !survey_failure(t)->id) return 0;
+  if (!over && !survey_failure(t)->id) return;
   if (--v->stepping == 0) v->done.stepping += clock_seconds() - v->since;
-  return survey_write(t);
+  survey_write(t);
 }
 
 /* Is it time to begin a shot? Where all that can step do, the next one begins while one of them does the last eighth of its
@@ -440,9 +445,11 @@ static int survey_look(survey_slot *t, error *e) {
   case SURVEY_FREE:
     return survey_wants(v) ? survey_begin_slot(t, e) : 0;
   case SURVEY_BEGINNING:
-    return t->worked && (v->stepping < v->at_once || survey_failure(t)->id) ? survey_step(t) : 0;
+    if (t->worked && (v->stepping < v->at_once || survey_failure(t)->id)) survey_step(t);
+    return 0;
   case SURVEY_STEPPING:
-    return survey_pass(t);
+    survey_pass(t);
+    return 0;
   case SURVEY_WRITING:
     if (!t->worked) return 0;
     if (v->threaded) pthread_join(t->thread, NULL);
@@ -498,6 +505,11 @@ static int survey_find_stack(survey_group *v, error *e) {
   if (v->stack > 1)
     log_line(v->log, "survey: a rank does %d shots together, as a stack of 2D runs", v->stack);
   return 0;
+}
+
+/* Shots, or stacks, that can be beside each other, of which one steps; of gradients if their memory does for so many. */
+static int survey_shares(const survey_group *v) {
+  return v->threaded && v->most > v->stack ? 2 : 1;
 }
 
 /* Shots, or stacks, that step at once: as many as fill a GPU. */
@@ -567,18 +579,15 @@ static int survey_open_back(survey_slot *t, int slots, error *e) {
   return gradient_open(&t->back, e);
 }
 
-/* One more than step at once, for the shot that is written; where there are gradients, if their memory does for two. */
+/* One more than step at once, for the shot that is written. */
 static int survey_room(const survey_group *v) {
-  if (!v->threaded || v->most <= v->stack) return 1;
-  return (config_has_gradient(v->job->config) ? 1 : survey_at_once(v)) + 1;
+  const int shares = survey_shares(v);
+  return shares == 1 || config_has_gradient(v->job->config) ? shares : survey_at_once(v) + 1;
 }
 
 /* As long as there is memory for all that they need. */
 static int survey_open_slots(survey_group *v, error *e) {
-  int threads;
   error less = {0};
-  MPI_TRY(e, MPI_Query_thread(&threads));
-  v->threaded = v->parts.ranks == 1 && threads == MPI_THREAD_MULTIPLE;
   int room = survey_room(v);
   TRY(ALLOC(e, v->slots, room, "the shots"));
   survey_make_quiet(v);
@@ -731,7 +740,7 @@ int dry_run_survey(const job *j, survey_lines lines, error *e) {
   if (!survey_begin(&v, j, lines, e) && v.active != MPI_COMM_NULL) {
     survey_find_stack(&v, e);
     first.files = &v.group, first.beside = v.active, first.log = v.log, first.stack = v.stack;
-    first.shares = v.parts.ranks == 1 && v.most > v.stack ? 2 : 1;
+    first.shares = survey_shares(&v);
     if (!error_agree(e, v.active)) dry_run(&first, &seconds, e);
     error_agree(e, v.active);
     if (lines.lines && !e->id)
