@@ -5,6 +5,7 @@
 # A header of the same room is included by its name, one of another room as "room/name.h".
 # An equation is named in its row of kernels/equations.def and in its file alone.
 # Functions of one file (static, in .c) begin with a word of the file's name, so that a search finds them.
+# What a user can set in the environment a document names.
 set -euo pipefail
 tree=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 
@@ -92,13 +93,21 @@ naming() {
     src io config kernels | sed 's/$/ names an equation/')
 }
 
+# Prints "FILE:LINE ..." of every variable of the environment below ROOT, but Open MPI's, that no document names.
+unwritten() {
+  local place name
+  while read -r place name; do
+    grep -qw "$name" "$tree"/README.md "$tree"/docs/*.md || echo "$place no document names the variable $name"
+  done < <(cd "$1" && grep -rnoE 'getenv\("[^"]+"' src io config kernels | sed -E '/"OMPI_/d; s/getenv\("(.*)"/ \1/')
+}
+
 check_tree() {
   local place header why bad=0 count=0
   while read -r place header; do
     count=$((count + 1))
     why=$(may_include "${place%:*}" "$header") || { echo "$place: includes ${header#?}: $why"; bad=1; }
   done < <(includes "$1")
-  why=$(unprefixed "$1"; naming "$1" || true)
+  why=$(unprefixed "$1"; unwritten "$1"; naming "$1" || true)
   if [[ $why ]]; then echo "$why"; bad=1; fi
   if ((count < 20)); then
     echo "layering: only $count includes found below $1: nothing to check?"
@@ -125,8 +134,10 @@ self_test() {
   printf 'static int other_name(int a) { return a; }\n' >>"$copy/io/rows.c"
   printf 'int a = EQUATION_WAVE;\n' >>"$copy/io/space.c"
   printf 'int b = c->equation == 2;\n' >>"$copy/kernels/naive.cu"
+  printf 'const char *a = getenv("%s");\n' TRIED >>"$copy/io/series.c"
   check_tree "$copy" >"$copy/output" || true
   grep -q "^io/rows.c:[0-9]*: other_name does not" "$copy/output" || { echo "layering: self-test: no prefix is missed"; return 1; }
+  grep -q "^io/series.c:[0-9]*:.*variable TRIED" "$copy/output" || { echo "layering: self-test: a variable is missed"; return 1; }
   for plant in io/space.c kernels/naive.cu; do
     grep -q "^$plant:[0-9]*:.*names an equation" "$copy/output" || { echo "layering: self-test: an equation in $plant is missed"; return 1; }
   done

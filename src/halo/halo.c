@@ -116,7 +116,7 @@ static int halo_enter(halo *h, const transport_entry *entry, bool test, error *e
     h->name = entry->name;
     h->on_device = t->on_device;
     if (t->open) t->open(h, e);
-    h->mapped = h->mapped || (!halo_needed(h) && (h->dev->table->backend == BACKEND_HOST || getenv("EXA")));
+    h->mapped = h->mapped || (!halo_needed(h) && h->dev->table->backend == BACKEND_HOST);
     h->stream = h->mapped ? STREAM_INTERIOR : STREAM_BOUNDARY;
     if (!error_agree(e, h->comm) && test && t != &transport_sendrecv) halo_test(h, e);
   }

@@ -1,6 +1,5 @@
 #include "pass.h"
 #include "device/trace.h"
-#include <stdlib.h>
 
 int pass_record(const stepper *s, int stream, enum pass_event event, error *e) {
   return s->dev->table->record(s->dev, stream, event_of(s, s->pass, event), e);
@@ -13,8 +12,7 @@ int pass_record_begin(const stepper *s, int stream, enum pass_event event, error
 
 int pass_record_end(const stepper *s, int stream, enum pass_event event, enum pass_event done, error *e) {
   if (phases_measured(s, s->pass)) TRY(pass_record(s, stream, event, e));
-  static int exb = -1; if (exb < 0) exb = getenv("EXB") ? atoi(getenv("EXB")) : 1;
-  if (s->pass % exb == 0) TRY(pass_record(s, stream, done, e));
+  TRY(pass_record(s, stream, done, e));
   return s->overlap ? 0 : s->dev->table->sync(s->dev, stream, e);
 }
 
