@@ -1,8 +1,8 @@
 /* Whole points in absorbing layers along y and z: the star and the layer in one visit, 32 bytes a point instead of the
  * 16 of the sweep and 32 of a second visit. Blocks walk through the layers, inward (absorb_walk.cuh), with psi of four
- * rows in registers. A launch before has left what layers along x add (absorb_cuda_before). Walks along z come first,
- * of them those through layers along y, which take longest: in the shadow of the sweep where it leaves multiprocessors
- * free. The last blocks store images in z, which would else cost a launch. */
+ * rows in registers. A launch before has left what layers along x add (absorb_cuda_before). Walks run in the shadow of
+ * the sweep on what it leaves free (bulk_tensor_launch.cuh: choose): along z first, of them those where layers cross,
+ * which take longest. The last blocks store images in z, which would else cost a launch. */
 #ifndef STENCIL_ABSORB_WHOLE_CUH
 #define STENCIL_ABSORB_WHOLE_CUH
 
@@ -16,7 +16,9 @@ namespace absorbing {
 enum {
   WHOLE_MEDIA = 1, /* media of an equation, at most: there is room for the copies of one */
   WHOLE_PIECE = 7, /* points of a piece of a layer, at least: it begins with eight rows that it only reads */
-  WHOLE_ENOUGH = 264 /* blocks, as many as are resident: where there are fewer, layers are cut into pieces */
+  WHOLE_CROSSING =
+      5, /* ... where layers cross: a turn takes twice as long, and the launch waits for the longest */
+  WHOLE_ENOUGH = 100 /* blocks: where there are fewer, layers are cut into pieces. More pieces read more. */
 };
 
 /* Two floats on 8 bytes. */
@@ -302,29 +304,25 @@ static __device__ __forceinline__ void march_inward(const absorb_args &a, const 
 struct whole_shell {
   span y, z;
   unsigned tiles_x;
-  unsigned low, crossing; /* tiles of rows in the low layer along y, in both */
-  layers along_z, along_y;
+  unsigned low; /* tiles of rows in the low layer along y */
+  layers crossing, along_z, along_y;
   unsigned image_rows; /* with images in z that the sweep has not stored: s.y.between(), or 0 */
   bool beside;         /* the launch before is of the same step, and of other points */
-  __host__ __device__ unsigned walks() const { return along_z.blocks() + along_y.blocks(); }
+  __host__ __device__ unsigned walks() const {
+    return crossing.blocks() + along_z.blocks() + along_y.blocks();
+  }
 };
 
-template <enum equation Q, bool TERMS, bool PACKS, bool STACK>
+template <enum equation Q, bool TERMS, bool PACKS, row_kind ROWS>
 static __device__ __forceinline__ void walk_along_z(const absorb_args &a, const whole_shell &s,
                                                     const walk_maps &m, unsigned block, float *shared) {
-  const piece p(s.along_z, s.z, block);
+  const piece p(ROWS == ACROSS ? s.crossing : s.along_z, s.z, block);
   const int x = (int)(p.tile % s.tiles_x) * TILE_X, tile = (int)(p.tile / s.tiles_x);
-  if (p.count == 0) return;
-  if (!STACK && tile < (int)s.crossing) {
-    const bool low = tile < (int)s.low;
-    const int y = low ? tile * WALK_WARPS : s.y.hi + (tile - (int)s.low) * WALK_WARPS;
-    march_inward<Q, TERMS, 2, PACKS, ACROSS>(
-        a, m, {0, p.count, p.at, y, x, (low ? s.y.lo : s.y.end) - y, false}, shared);
-  } else {
-    const int y = s.y.lo + (tile - (int)s.crossing) * WALK_WARPS;
-    march_inward<Q, TERMS, 2, PACKS, STACK ? STACKED : PLAIN>(
-        a, m, {0, p.count, p.at, y, x, s.y.hi - y, false}, shared);
-  }
+  const bool low = ROWS == ACROSS && tile < (int)s.low, high = ROWS == ACROSS && !low;
+  const int begin = low ? s.y.begin : high ? s.y.hi : s.y.lo, end = low ? s.y.lo : high ? s.y.end : s.y.hi;
+  const int y = begin + (high ? tile - (int)s.low : tile) * WALK_WARPS;
+  if (p.count > 0)
+    march_inward<Q, TERMS, 2, PACKS, ROWS>(a, m, {0, p.count, p.at, y, x, end - y, false}, shared);
 }
 
 template <enum equation Q, bool TERMS, bool PACKS>
@@ -366,11 +364,13 @@ static __global__ void __launch_bounds__(WALK_THREADS, WALK_BLOCKS)
     whole(const __grid_constant__ absorb_args a, const __grid_constant__ whole_shell s,
           const __grid_constant__ whole_maps m) {
   extern __shared__ __align__(128) float shared[];
-  const unsigned along_z = s.along_z.blocks(), walks = s.walks();
+  const unsigned crossing = s.crossing.blocks(), along_z = crossing + s.along_z.blocks(), walks = s.walks();
   admit_next_launch();
   if (!s.beside) await_launch_before();
-  if (blockIdx.x < along_z)
-    walk_along_z<Q, TERMS, PACKS, STACK>(a, s, m.along_z, blockIdx.x, shared);
+  if (!STACK && blockIdx.x < crossing)
+    walk_along_z<Q, TERMS, PACKS, ACROSS>(a, s, m.along_z, blockIdx.x, shared);
+  else if (blockIdx.x < along_z)
+    walk_along_z<Q, TERMS, PACKS, STACK ? STACKED : PLAIN>(a, s, m.along_z, blockIdx.x - crossing, shared);
   else if (!STACK && blockIdx.x < walks)
     walk_along_y<Q, TERMS, PACKS>(a, s, m.along_y, blockIdx.x - along_z, shared);
   else
@@ -378,10 +378,10 @@ static __global__ void __launch_bounds__(WALK_THREADS, WALK_BLOCKS)
   if (s.beside && blockIdx.x == gridDim.x - 1) await_launch_before();
 }
 
-/* Layers of `width` points, cut as if there were two of them. */
-inline layers marches(const span &s, unsigned tiles, int width) {
+/* Layers of `width` points, cut as if there were two of them into pieces of at least so many. */
+inline layers marches(const span &s, unsigned tiles, int width, int least) {
   layers l = {s.boxes(), tiles, 1};
-  while (2 * l.tiles * l.pieces < WHOLE_ENOUGH && (int)(l.pieces + 1) * WHOLE_PIECE <= width) l.pieces++;
+  while (2 * l.tiles * l.pieces < WHOLE_ENOUGH && (int)(l.pieces + 1) * least <= width) l.pieces++;
   return l;
 }
 
@@ -390,11 +390,22 @@ inline whole_shell whole_shell_of(const absorb_args &a) {
   whole_shell s = {};
   s.y = span_of(a.axis[1], 0, f.ny), s.z = span_of(a.axis[2], f.z_begin, f.z_end);
   s.tiles_x = blocks_for(f.nx, TILE_X);
-  s.low = blocks_for(s.y.lo, WALK_WARPS), s.crossing = s.low + blocks_for(s.y.end - s.y.hi, WALK_WARPS);
-  s.along_z = marches(s.z, s.tiles_x * (s.crossing + blocks_for(s.y.between(), WALK_WARPS)), a.width);
-  s.along_y = marches(s.y, s.tiles_x * blocks_for(s.z.between(), WALK_WARPS), a.width);
+  s.low = blocks_for(s.y.lo, WALK_WARPS);
+  const unsigned crossing = s.low + blocks_for(s.y.end - s.y.hi, WALK_WARPS);
+  s.crossing = marches(s.z, s.tiles_x * crossing, a.width, WHOLE_CROSSING);
+  s.along_z = marches(s.z, s.tiles_x * blocks_for(s.y.between(), WALK_WARPS), a.width, WHOLE_PIECE);
+  s.along_y = marches(s.y, s.tiles_x * blocks_for(s.z.between(), WALK_WARPS), a.width, WHOLE_PIECE);
   if (images::in_z_alone(f, s.z.lo, s.z.hi)) s.image_rows = (unsigned)s.y.between();
   return s;
+}
+
+/* What walks are to the sweep whose shadow they run in. */
+inline bulk_tensor::followers walks_of(const whole_shell &s, int width) {
+  constexpr double ROW = 800; /* ns of a walk, in a shadow */
+  const layers *const kinds[] = {&s.crossing, &s.along_z, &s.along_y};
+  double all = 0;
+  for (const layers *l : kinds) all += l->blocks() * ROW * ((double)width / l->pieces + 2 * RADIUS);
+  return {(int)s.walks(), WALK_BLOCKS, all / std::max(1u, s.walks())};
 }
 
 /* u with its ghosts, but for those beyond the layer at the low or high end of an axis; *at: point 0 along it. */

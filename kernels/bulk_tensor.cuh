@@ -16,6 +16,8 @@
  *   + blocks keep step at every plane, a quarter of them half a plane closer; copies first, one
  *     atomic instead of an addition and a load                                               501    266
  *
+ * Rows of a stack (kernel_args.flat): without halos in y; a block that has planes near a face in z stores their images.
+ *
  * LAYERED: an instance of its own, with what absorbing layers along x add to the ends of rows. A launch before has left
  * these addends (absorb_cuda_before); boxes of them come with the other operands, and a thread adds them to its new
  * values. */
@@ -23,6 +25,7 @@
 #define STENCIL_BULK_TENSOR_CUH
 
 #include "bulk_tensor_ring.cuh"
+#include "ghosts.h"
 #include "star.cuh"
 #include "terms.h"
 
@@ -263,7 +266,7 @@ __device__ __forceinline__ void store(float *to, const float done[S::rows][PACK]
     return;
   }
   /* One operand alone: with two there would be more spills with layers, none was not tried. */
-  if (S::operands == 1 && lanes >= PACK) {
+  if ((S::operands == 1 || S::terms_kind::flat) && lanes >= PACK) {
 #pragma unroll
     for (int j = 0; j < S::rows; j++, to += pitch)
       if (j < rows) put(to, done[j]);
@@ -274,6 +277,31 @@ __device__ __forceinline__ void store(float *to, const float done[S::rows][PACK]
 #pragma unroll
     for (int i = 0; i < PACK; i++)
       if (j < rows && i < lanes) to[i] = done[j][i];
+}
+
+/* The same of plane z, with its images in z, if any. Those of faces that wrap come later (images.cuh), again. */
+template <class S>
+__device__ __forceinline__ void store_with_images(const kernel_args &a, float *to, float done[S::rows][PACK],
+                                                  int rows, int lanes, int z) {
+  const int lo = a.ghosts[FACE_Z_LO], hi = a.ghosts[FACE_Z_HI];
+  if (lanes < 1) return; /* or its warp would also go through what follows point by point */
+  if (ghosts_held(z, a.nz, lo, hi))
+#pragma unroll
+    for (int j = 0; j < S::rows; j++)
+#pragma unroll
+      for (int i = 0; i < PACK; i++) done[j][i] = 0;
+  store<S>(to, done, rows, lanes, a.pitch);
+#pragma unroll 1
+  for (int side = 0; side < 2; side++) {
+    const int rule = side ? hi : lo, depth = side ? a.nz - 1 - z : z;
+    if (depth < 1 || depth > RADIUS || (rule != GHOST_ODD && rule != GHOST_EVEN)) continue;
+    float image[S::rows][PACK];
+#pragma unroll
+    for (int j = 0; j < S::rows; j++)
+#pragma unroll
+      for (int i = 0; i < PACK; i++) image[j][i] = rule == GHOST_ODD ? -done[j][i] : done[j][i];
+    store<S>(to + (side ? 2 : -2) * depth * (ptrdiff_t)a.plane, image, rows, lanes, a.pitch);
+  }
 }
 
 /* Is a medium of the equation a field? */
@@ -366,7 +394,10 @@ __global__ void __launch_bounds__(S::threads, S::blocks)
       }
     }
     release(at.empty + t.slot);
-    if (i >= 2 * RADIUS) store<S>(to, done, own.rows, own.lanes, a.pitch);
+    if (i >= 2 * RADIUS && S::terms_kind::flat)
+      store_with_images<S>(a, to, done, own.rows, own.lanes, a.z_begin + mine.z + i - 2 * RADIUS);
+    else if (i >= 2 * RADIUS)
+      store<S>(to, done, own.rows, own.lanes, a.pitch);
     if (!S::roomy && until_fetch == warps - 1) keep_step<S>(w, i, &alone); /* behind the whole plane */
     t = t.after(1);
   }

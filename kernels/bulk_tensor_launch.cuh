@@ -188,25 +188,44 @@ inline cutting cut_up(const star::variant &v, const star::residency &r, const ke
   return c;
 }
 
-/* The cheapest cut of all shapes: only chunk counts that fill their waves are worth a look. Lower tiles are where the
- * time to look is less than what they can gain. */
-template <int N> cutting choose(const star::choice<N> &shapes, const kernel_args *a) {
+/* Blocks of the launch behind a sweep, of which `resident` fit on a multiprocessor that the sweep leaves free, each for
+ * so many ns. */
+struct followers {
+  int blocks, resident;
+  double each;
+};
+
+/* What followers take after a sweep: those that had no room beside it. They are faster where they are few. */
+inline double left_behind(const cutting &c, const star::residency &r, const followers &f) {
+  const double room = f.resident * (r.sms - (double)c.size / r.blocks);
+  const double left = f.blocks - room * c.cost / (c.waves * f.each); /* beside the last wave */
+  return left > 0 ? f.each * 0.5 * (1 + left / (r.sms * f.resident)) : 0;
+}
+
+/* The cheapest cut of all shapes: only chunk counts that fill their waves are worth a look, or leave an eighth or a
+ * quarter of the multiprocessors to those that follow. Lower tiles are where the time to look is less than what they can
+ * gain. */
+template <int N>
+cutting choose(const star::choice<N> &shapes, const kernel_args *a, const followers &behind) {
   const int MAX_WAVES = 8, FEW = 1 << 20, nz = a->z_end - a->z_begin;
   const bool hurry = (double)a->nx * a->ny * nz < FEW;
-  cutting best = cut_up(shapes.shapes[0], shapes.limits[0], a, shapes.shapes[0].tile_y, 1);
+  cutting best = {};
   for (int i = 0; i < N; i++) {
     const star::variant &v = shapes.shapes[i];
     const star::residency &r = shapes.limits[i];
     const bool small = r.blocks > 1; /* its tiles' halos cost too much, but where launches are short */
     const int lowest = small || hurry || few_warps(v) ? v.tile_y : v.tile_y * 3 / 4;
-    for (int tile_y = v.tile_y; tile_y >= lowest; tile_y -= owned_rows(v)) {
+    const int lower = kernel_is_stack(a) ? 1 : owned_rows(v); /* rows of a stack have no halos */
+    for (int tile_y = v.tile_y; tile_y >= lowest; tile_y -= lower) {
       const int tiles = star::ceil_div(a->nx, v.tile_x) * star::ceil_div(a->ny, tile_y);
-      for (int waves = 0, before = 0, chunks; waves <= MAX_WAVES; waves++, before = chunks) {
-        chunks = std::min(std::max(waves * r.sms / tiles, 1), nz);
-        if (chunks == before) continue;
-        const cutting c = cut_up(v, r, a, tile_y, chunks);
-        if (c.cost < best.cost && (!small || c.planes <= SHORT)) best = c;
-      }
+      for (int waves = 0, before = 0, chunks; waves <= MAX_WAVES; waves++)
+        for (int eighths = waves == 1 && behind.blocks ? 2 : 0; eighths >= 0; eighths--, before = chunks) {
+          chunks = std::min(std::max((waves * r.sms - eighths * r.sms / 8) / tiles, 1), nz);
+          if (chunks == before) continue;
+          cutting c = cut_up(v, r, a, tile_y, chunks);
+          if (behind.blocks) c.cost += left_behind(c, r, behind);
+          if (!best.v || (c.cost < best.cost && (!small || c.planes <= SHORT))) best = c;
+        }
     }
   }
   return best;
@@ -257,20 +276,26 @@ inline cudaError_t make_addends_map(const encoder &e, maps *m, int tile_y, const
   return make_map(e, &m->addends, {t.values, nx, ny, (size_t)t.planes, nx, nx * ny}, {t.rows.pitch, tile_y});
 }
 
-/* All but images. `addends`: of rows LAYERED, else NULL. */
+/* All but images; those of a stack as stream says. `addends`: of rows LAYERED, else NULL. */
 template <bool LAYERED, class... Shapes>
-cudaError_t launch_with(const kernel_args *args, const addends_array *addends, cudaStream_t stream) {
+cudaError_t launch_with(const kernel_args *args, const addends_array *addends, const followers &behind,
+                        cudaStream_t stream) {
   static const encoder e; /* asked once: a process has one device */
   static const star::choice<(int)sizeof...(Shapes)> shapes(variant_of<Shapes, LAYERED>()...);
   maps m = {};
   if (e.status != cudaSuccess) return e.status; /* no planes either: so a caller can ask */
   if (shapes.status != cudaSuccess) return shapes.status;
   if (args->z_end <= args->z_begin) return cudaSuccess;
-  const cutting c = choose(shapes, args);
+  const cutting c = choose(shapes, args, behind);
   cudaError_t status = make_maps(e, &m, *c.v, c.tile_y, args);
   if (status == cudaSuccess && addends) status = make_addends_map(e, &m, c.tile_y, *addends);
   return status == cudaSuccess ? launch_waves(c, m, args, addends ? addends->rows : row_addends{}, stream)
                                : status;
+}
+
+/* Does a sweep of planes [begin, end) store all images of its launch (stream)? */
+inline bool sweep_images(const kernel_args &a, int begin, int end) {
+  return kernel_is_stack(&a) && images::in_z_alone(a, begin, end);
 }
 
 template <class... Shapes> struct shapes {};
@@ -278,8 +303,10 @@ template <class... Shapes> struct shapes {};
 /* What a cuda_kernel does (kernel.h), with one of these shapes. */
 template <class... Shapes> int launch(shapes<Shapes...>, const kernel_args *args, void *cuda_stream) {
   const cudaStream_t stream = (cudaStream_t)cuda_stream;
-  const cudaError_t status = launch_with<false, Shapes...>(args, nullptr, stream);
-  return (int)(status == cudaSuccess ? images::launch(args, stream) : status);
+  const cudaError_t status = launch_with<false, Shapes...>(args, nullptr, {}, stream);
+  return (int)(status == cudaSuccess && !sweep_images(*args, args->z_begin, args->z_end)
+                   ? images::launch(args, stream)
+                   : status);
 }
 
 } // namespace bulk_tensor

@@ -15,8 +15,8 @@
 
 namespace bulk_tensor {
 
-/* The box of points in no layer along y or z. Nothing of it is imaged before all is there. */
-inline kernel_args inner_box(const absorb_args &a, const absorbing::whole_shell &s) {
+/* The box of points in no layer along y or z. Without images, nothing of it is imaged before all is there. */
+inline kernel_args inner_box(const absorb_args &a, const absorbing::whole_shell &s, bool with_images) {
   kernel_args f = a.field;
   const ptrdiff_t offset = (ptrdiff_t)f.pitch * s.y.lo;
   f.in += offset, f.out += offset;
@@ -24,7 +24,7 @@ inline kernel_args inner_box(const absorb_args &a, const absorbing::whole_shell 
   if (f.medium[0]) f.medium[0] += offset;
   f.terms = terms_from(f.terms, offset);
   f.ny = s.y.between(), f.z_begin = s.z.lo, f.z_end = s.z.hi;
-  for (int face = 0; face < FACE_COUNT; face++) f.ghosts[face] = GHOST_KEEP;
+  for (int face = 0; face < FACE_COUNT && !with_images; face++) f.ghosts[face] = GHOST_KEEP;
   return f;
 }
 
@@ -44,13 +44,14 @@ inline bool addends_fit(const absorb_args &a, int tile_x) {
 
 /* Sweeps the box, of which row 0 is row y of the slab. Narrow ones have the small shape's tiles. */
 template <class Small, class... Others>
-cudaError_t sweep_box(const absorb_args &a, const kernel_args &box, int y, cudaStream_t stream) {
+cudaError_t sweep_box(const absorb_args &a, const kernel_args &box, int y, const followers &walks,
+                      cudaStream_t stream) {
   constexpr int WIDEST = 128; /* tile of Others */
   const addends_array addends = addends_of(a, y);
   if (addends.rows.lo + addends.rows.hi == 0)
-    return launch_with<false, Others..., Small>(&box, nullptr, stream);
-  return addends_fit(a, WIDEST) ? launch_with<true, Others..., Small>(&box, &addends, stream)
-                                : launch_with<true, Small>(&box, &addends, stream);
+    return launch_with<false, Others..., Small>(&box, nullptr, walks, stream);
+  return addends_fit(a, WIDEST) ? launch_with<true, Others..., Small>(&box, &addends, walks, stream)
+                                : launch_with<true, Small>(&box, &addends, walks, stream);
 }
 
 /* What the operation of a kernel with layers does (kernel.layers), with one of these shapes. */
@@ -62,15 +63,18 @@ int launch_layers(shapes<Small, Others...>, const absorb_args *args, void *cuda_
     return status == cudaSuccess ? operation_absorb_cuda(args, cuda_stream) : status;
   }
   absorbing::whole_shell shell = absorbing::whole_shell_of(*args);
-  const kernel_args box = inner_box(*args, shell);
+  const bool imaged = shell.image_rows > 0, by_sweep = sweep_images(args->field, shell.z.lo, shell.z.hi);
+  const kernel_args box = inner_box(*args, shell, by_sweep);
+  if (by_sweep) shell.image_rows = 0;
   cudaError_t status = (cudaError_t)absorb_cuda_before(args, stream);
   shell.beside = box.ny > 0 && box.z_end > box.z_begin; /* is there anything to sweep? */
   if (status == cudaSuccess && shell.beside)
-    status = sweep_box<Small, Others...>(*args, box, shell.y.lo, stream);
+    status =
+        sweep_box<Small, Others...>(*args, box, shell.y.lo, absorbing::walks_of(shell, args->width), stream);
   if (status == cudaSuccess)
     status = absorbing::launch_whole<Small::equation, Small::terms_kind::any, Small::terms_kind::flat>(
         *args, shell, stream);
-  return (int)(status == cudaSuccess && !shell.image_rows ? images::launch(&args->field, stream) : status);
+  return (int)(status == cudaSuccess && !imaged ? images::launch(&args->field, stream) : status);
 }
 
 } // namespace bulk_tensor
