@@ -1,5 +1,6 @@
 #include "launcher.h"
 #include <fcntl.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -28,6 +29,24 @@ bool launcher_one_node(void) {
   static const char *const names[] = {"OMPI_COMM_WORLD_LOCAL_SIZE"};
   const int ranks = launcher_ranks();
   return ranks <= 1 || launcher_number(1, names) == ranks;
+}
+
+void launcher_unbind(void) {
+  static const char *const names[] = {"OMPI_COMM_WORLD_LOCAL_SIZE"};
+  static const char *const asked[] = {"OMPI_MCA_hwloc_base_binding_policy", "OMPI_MCA_hwloc_base_cpu_set",
+                                      "OMPI_MCA_hwloc_base_cpu_list", "OMPI_MCA_rmaps_base_mapping_policy",
+                                      "OMPI_MCA_orte_rankfile"};
+  cpu_set_t mine, parents;
+  CPU_ZERO(&mine);
+  CPU_ZERO(&parents);
+  if (!getenv("OMPI_MCA_orte_bound_at_launch")) return;
+  for (size_t i = 0; i < sizeof asked / sizeof *asked; i++)
+    if (getenv(asked[i])) return;
+  if (sched_getaffinity(0, sizeof mine, &mine) || sched_getaffinity(getppid(), sizeof parents, &parents))
+    return;
+  const int ranks = launcher_number(1, names);
+  if (ranks > 0 && CPU_COUNT(&mine) < CPU_COUNT(&parents) / ranks)
+    sched_setaffinity(0, sizeof parents, &parents);
 }
 
 pid_t launcher_mpirun(void) {

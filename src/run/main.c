@@ -228,6 +228,7 @@ int main(int argc, char **argv) {
   cli_parse(&options, argc, argv, &e);
   if (!e.id && options.action != CLI_RUN) return main_print_only(&options, &e);
   stop_begin();
+  launcher_unbind();
   MPI_Comm comm = MPI_COMM_NULL;
   if (!main_start_mpi(&comm, &e) && !e.id) main_job(argc, argv, &options, comm, &e);
   if (e.id && first) error_print(&e, options.verbose); /* one rank prints, also a usage error */

@@ -811,13 +811,19 @@ def lost_output(program):
 
 @case
 def bound_cores(program):
-    """A warning where mpirun leaves cores to no rank, and only there: not where ranks divide them unevenly, and not where
-    taskset does it."""
+    """A warning where mpirun is told to leave cores to no rank, and only there: not where ranks divide them unevenly, and
+    not where taskset does it. Where it binds a rank on its own account the rank uses all cores all the same."""
     if len(os.sched_getaffinity(0)) < 2:
         skip("one core")
     one = ("taskset", "-c", str(min(os.sched_getaffinity(0))))
-    for n, launch, by in ((1, ["--bind-to", "core"], ()), (1, (), ()), (3, (), ()), (1, (), one)):
-        run = program.run(program.config(), np=n, launch=launch, by=by)
+    default = ("env", "-u", "OMPI_MCA_hwloc_base_binding_policy")
+    core = ["--bind-to", "core"]
+    for n, launch, by in ((1, core, ()), (1, (), ()), (3, (), ()), (1, (), one), (1, (), default), (1, (), (*one, *default)),
+                          (1, core, default)):
+        run = program.run(program.config(), "--verbose", np=n, launch=launch, by=by)
+        if n == 1:
+            threads = 1 if launch or by[:2] == one[:2] else len(os.sched_getaffinity(0))
+            check(f" {threads} thread" in run.out, f"{launch}, {by}: not on {threads} cores: {run}")
         warned = "--bind-to none lets them use all" in run.out + run.err
         check(run.code == 0 and warned == bool(launch), f"{n} ranks, {launch}, {by}: {run}")
 
