@@ -485,7 +485,7 @@ static int survey_stack(const survey_group *v) {
   char why[256];
   const int each = v->most;
   if (c->ny > 1 || c->nx == 1 || v->parts.ranks > 1 || !v->lines.lines->alike) return 1;
-  if (c->output_every > 0 || (c->output_final && c->histogram)) return 1;
+  if ((c->output_every > 0 || c->output_final) && c->histogram) return 1;
   if (c->survey_on_stop == ON_STOP_CHECKPOINT || c->schedule == SCHEDULE_PERSISTENT) return 1;
   if (!equation_has(c->equation, HAS_TERMS) || strcmp(c->kernel, "auto") != 0) return 1;
   if (c->survey_at_once) return smaller(c->survey_at_once, each);

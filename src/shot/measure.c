@@ -83,17 +83,25 @@ static int measure_slab(measure *v, partial_statistics **planes, error *e) {
   return t->sync(v->dev, STREAM_INTERIOR, e);
 }
 
-/* Every rank gets all planes and adds them in the same order. */
-static int measure_add_planes(measure *v, const partial_statistics *planes, field_statistics *s, error *e) {
+static int measure_gather_planes(measure *v, const partial_statistics *planes, error *e) {
   MPI_Datatype plane;
   MPI_TRY(e, MPI_Type_contiguous(sizeof(partial_statistics), MPI_BYTE, &plane));
   MPI_TRY(e, MPI_Type_commit(&plane));
   MPI_TRY(e, MPI_Allgatherv(planes, v->slab->nz, plane, v->gathered, v->shares, v->shares + v->slab->ranks,
                             plane, v->comm));
   MPI_TRY(e, MPI_Type_free(&plane));
+  return 0;
+}
+
+/* Every rank gets all planes and adds them in the same order. A rank that is alone asks nobody: several of its threads may
+ * measure. */
+static int measure_add_planes(measure *v, const partial_statistics *planes, field_statistics *s, error *e) {
+  const bool alone = v->slab->ranks == 1;
+  if (!alone) TRY(measure_gather_planes(v, planes, e));
+  const partial_statistics *all = alone ? planes : v->gathered;
   s->all = statistics_of_nothing();
   const uint64_t points = s->points / (uint64_t)v->slab->nz_global; /* of a plane */
-  for (int z = 0; z < v->slab->nz_global; z++) statistics_add(&s->all, &v->gathered[z], (uint64_t)z * points);
+  for (int z = 0; z < v->slab->nz_global; z++) statistics_add(&s->all, &all[z], (uint64_t)z * points);
   return 0;
 }
 

@@ -1,9 +1,11 @@
 #include "save_field.h"
 #include <inttypes.h>
 #include <math.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include "base/error_mpi.h"
+#include "base/thread.h"
 #include "storage.h"
 
 /* ERROR_NONFINITE with the first bad point where there is one. */
@@ -92,10 +94,10 @@ int save_field_check(shot *s, error *e) {
   return field_refuse_nonfinite(s, &s->saves.statistics, e);
 }
 
-/* What the saved file says of itself. */
-static field_meta field_meta_of(const shot *s) {
+/* What the file says of itself that is saved after a step. */
+static field_meta field_meta_of(const shot *s, int64_t step) {
   const config *c = s->config;
-  return (field_meta){.run = save_queue_run(s, shot_step(s)),
+  return (field_meta){.run = save_queue_run(s, step),
                       .origin = {c->origin[0], c->origin[1], c->origin[2]},
                       .spacing = {c->dx, c->dy, c->dz},
                       .cut = {config_cut_of(c, 0), config_cut_of(c, 1), config_cut_of(c, 2)},
@@ -111,7 +113,7 @@ static int field_list_step(shot *s, int64_t step, error *e) {
 int save_field_list(shot *s, const int64_t *steps, int64_t count, error *e) {
   enum series_found *found;
   ALLOC(e, found, count, "the list of saved fields");
-  const field_meta meta = field_meta_of(s);
+  const field_meta meta = field_meta_of(s, shot_step(s));
   const request there = {FILES_FIND_FIELDS,
                          .path = s->config->output_path,
                          .field = &meta,
@@ -148,7 +150,16 @@ typedef struct field_job {
   bool lists;                  /* it also writes the list of saved fields: */
   int64_t *series;             /* this one and those before it; owned; rank 0 only */
   int series_count;
+  error *rows;     /* of a stack: why a row has failed; owned; else NULL */
+  atomic_int next; /* of its rows to be written */
 } field_job;
+
+/* A row of a stack on its way to its file. */
+typedef struct field_row {
+  const field_job *job;
+  shot *s;
+  field_statistics statistics;
+} field_row;
 
 /* A field_source: the copy is measured on the way. */
 static int field_copied_planes(void *context, int z, int planes, float *values, error *e) {
@@ -174,6 +185,65 @@ static int field_copy_measured(void *context, error *e) {
   return field_refuse_nonfinite(s, &j->statistics, e);
 }
 
+/* Plane z of a row in the copy. */
+static const float *field_row_at(const field_row *r, int z) {
+  const slab *b = &r->s->engine->slab;
+  return snapshot_points(b, r->job->planes) + (size_t)z * b->plane + (size_t)r->s->row * b->pitch;
+}
+
+/* A field_source. */
+static int field_copied_row(void *context, int z, int planes, float *values, error *e) {
+  const field_row *r = context;
+  const size_t nx = (size_t)r->s->engine->slab.nx;
+  (void)e;
+  for (int i = 0; i < planes; i++)
+    memcpy(values + (size_t)i * nx, field_row_at(r, z + i), nx * sizeof *values);
+  return 0;
+}
+
+/* A field_measured. */
+static int field_row_measured(void *context, error *e) {
+  field_row *r = context;
+  const engine *g = r->s->engine;
+  measure m;
+  r->statistics.step = r->job->meta.run.step;
+  if (!measure_open(&m, NULL, &g->files_slab, g->comm, 0, e)) {
+    for (int z = 0; z < g->slab.nz; z++) measure_plane(&m, z, field_row_at(r, z));
+    if (!measure_finish(&m, NULL, false, &r->statistics, e)) field_refuse_nonfinite(r->s, &r->statistics, e);
+  }
+  measure_close(&m);
+  return e->id;
+}
+
+/* A field_source. */
+static int field_row_planes(void *context, int z, int planes, float *values, error *e) {
+  const field_row *r = context;
+  return shot_bring(r->s, field_saved(r->s->lead), z, planes, values, e);
+}
+
+/* The field of a row after `step`: from the job's copy, or from the device, where its lead has measured it. */
+static int field_write_row(shot *s, const field_job *job, int64_t step, error *e) {
+  const bool copied = job && job->copy;
+  field_row r = {.job = job, .s = s};
+  field_meta meta = field_meta_of(s, step);
+  meta.statistics = &r.statistics;
+  if (copied)
+    meta.measured = field_row_measured;
+  else
+    r.statistics = s->saves.statistics;
+  const request_own own = {.io = &s->io,
+                           .planes = &(field_planes){copied ? field_copied_row : field_row_planes, &r}};
+  return files_do(s->engine->files,
+                  &(request){FILES_WRITE_FIELD, .path = s->io.path, .field = &meta, .own = own}, e);
+}
+
+static void *field_write_rows(void *argument) {
+  field_job *j = argument;
+  for (int i; (i = atomic_fetch_add(&j->next, 1)) < j->s->row_count;)
+    if (!j->rows[i].id) field_write_row(j->s->rows[i], j, j->meta.run.step, &j->rows[i]);
+  return NULL;
+}
+
 /* The steps are rank 0's. */
 static int field_write_series(const shot *s, const field_meta *meta, const int64_t *steps, int count,
                               error *e) {
@@ -186,6 +256,10 @@ static int field_write_job(writer_job *job, error *e) {
   field_job *j = (field_job *)job;
   shot *s = j->s;
   TRY(save_queue_wait(s, j->copy, e));
+  if (j->rows) {
+    thread_share(s->engine->files->way->compressors, field_write_rows, j);
+    return 0;
+  }
   if (j->copy) j->meta.measured = field_copy_measured;
   const field_planes planes = {j->copy ? field_copied_planes : transfer_to_host,
                                j->copy ? (void *)j : &s->transfer};
@@ -197,6 +271,7 @@ static int field_write_job(writer_job *job, error *e) {
 
 static void field_free_job(field_job *j) {
   free(j->series);
+  free(j->rows);
   free(j);
 }
 
@@ -204,7 +279,9 @@ static void field_done(writer_job *job, bool written) {
   field_job *j = (field_job *)job;
   shot *s = j->s;
   if (j->copy && j->statistics.points) field_log_statistics(s, &j->statistics, log_line);
-  if (written) {
+  for (int i = 0; j->rows && i < s->row_count; i++)
+    if (!s->rows[i]->failed.id) s->rows[i]->failed = j->rows[i];
+  if (written && !j->rows) {
     log_detail(s->log, "saved %s.%08lld.hdf", s->config->output_path, (long long)j->meta.run.step);
     if (s->saves.written.fields++ == 0) s->saves.written.first = j->meta.run.step;
     s->saves.written.last = j->meta.run.step;
@@ -233,6 +310,17 @@ static int field_keep_series(field_job *j, error *e) {
   return 0;
 }
 
+/* A row that has failed is not saved any more. */
+static int field_keep_rows(field_job *j, error *e) {
+  shot *s = j->s;
+  TRY(ALLOC(e, j->rows, s->row_count, "a field to be saved"));
+  for (int i = 0; i < s->row_count; i++) {
+    j->rows[i] = s->rows[i]->failed;
+    TRY(field_list_step(s->rows[i], j->meta.run.step, e));
+  }
+  return 0;
+}
+
 /* Agreed. */
 static field_job *field_make_job(shot *s, error *e) {
   const bool lists = field_list_is_due(s);
@@ -241,10 +329,13 @@ static field_job *field_make_job(shot *s, error *e) {
     j->job.write = field_write_job;
     j->job.done = field_done;
     j->s = s;
-    j->meta = field_meta_of(s);
+    j->meta = field_meta_of(s, shot_step(s));
     j->meta.statistics = &j->statistics;
-    j->lists = lists;
-    if (s->engine->rank == 0) field_keep_series(j, e);
+    j->lists = lists && !s->row_count;
+    if (s->row_count)
+      field_keep_rows(j, e);
+    else if (s->engine->rank == 0)
+      field_keep_series(j, e);
   }
   if (!error_agree(e, s->engine->comm)) return j;
   if (j) field_free_job(j);
@@ -278,7 +369,7 @@ int save_field(shot *s, error *e) {
     s->saves.io_seconds += MPI_Wtime() - begin;
     TRY(field_measure(s, true, e));
     field_log_statistics(s, &s->saves.statistics, log_line);
-    TRY(field_refuse_nonfinite(s, &s->saves.statistics, e));
+    TRY(s->row_count ? field_check_rows(s, e) : field_refuse_nonfinite(s, &s->saves.statistics, e));
     begin = MPI_Wtime(); /* measuring has waited for the steps under way: they are not I/O */
     watchdog_tell(s->stepper.watch, WATCH_NOT, s->stepper.step);
   }
@@ -304,7 +395,7 @@ int save_field_begin(shot *s, bool dry, error *e) {
              "the traces of an earlier run are %s.old%d.receivers.h5 until those of this one replace them",
              path, a.traces);
   s->receivers.replaces = a.traces;
-  const field_meta meta = field_meta_of(s);
+  const field_meta meta = field_meta_of(s, shot_step(s));
   return dry || s->from || !a.listed ? 0 : field_write_series(s, &meta, NULL, 0, e);
 }
 
@@ -313,7 +404,7 @@ int save_field_finish(shot *s, error *e) {
   if (!s->saves.open) return e->id;
   save_queue_finish(s, &known); /* its failure is in `e` already */
   if (!s->saves.series.behind) return e->id;
-  const field_meta meta = field_meta_of(s);
+  const field_meta meta = field_meta_of(s, shot_step(s));
   field_write_series(s, &meta, s->saves.series.steps, s->saves.series.whole, &mine);
   if (mine.id && (!e->id || e->id == ERROR_STOPPED)) *e = mine;
   s->saves.series.behind = false;
@@ -332,28 +423,22 @@ static int field_look(void *self, const float *field, int64_t step, int stream, 
   return save_field(self, e);
 }
 
-/* A field_source. */
-static int field_row_planes(void *context, int z, int planes, float *values, error *e) {
-  const shot *s = context;
-  return shot_bring(s, field_saved(s->lead), z, planes, values, e);
-}
-
-/* The last field of a row, which its lead has measured. */
-static int field_write_row(shot *s, error *e) {
-  field_meta meta = field_meta_of(s);
-  meta.statistics = &s->saves.statistics;
-  const request_own own = {.io = &s->io, .planes = &(field_planes){field_row_planes, s}};
-  TRY(files_do(s->engine->files,
-               &(request){FILES_WRITE_FIELD, .path = s->io.path, .field = &meta, .own = own}, e));
-  TRY(field_list_step(s, meta.run.step, e));
-  return field_write_series(s, &meta, s->saves.series.steps, s->saves.series.count, e);
+/* Of a row: the last field, which its lead has measured and may have had saved, and the list of all. */
+static int field_finish_row(shot *s, int64_t step, error *e) {
+  const field_meta meta = field_meta_of(s, step);
+  if (s->config->output_final && field_limit(s, step - 1) != 1) {
+    TRY(field_write_row(s, NULL, step, e));
+    TRY(field_list_step(s, step, e));
+  }
+  return s->saves.series.count ? field_write_series(s, &meta, s->saves.series.steps, s->saves.series.count, e)
+                               : 0;
 }
 
 /* The last field, unless the run before a restart has saved it. */
 static int field_finish(void *self, const char *path, const run_meta *run, error *e) {
   shot *s = self;
   (void)path;
-  if (s->lead) return s->config->output_final ? field_write_row(s, e) : 0;
+  if (s->lead) return field_finish_row(s, run->step, e);
   if (field_limit(s, run->step - 1) == 1) return 0;
   return s->config->output_final && !s->row_count ? save_field(s, e) : save_field_check(s, e);
 }

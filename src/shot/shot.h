@@ -90,7 +90,7 @@ struct shot {
 int shot_plan(shot *s, engine *g, const shot_setup *setup, error *e);
 /* Makes the lead, planned without sources and receivers, do the steps of `count` shots that were planned with it as theirs:
  * shot i is row i of the engine's stack (engine_setup). They need shot_begin before the lead's, and shot_finish after it;
- * they are 2D, of one initial field, and save no field but the last. Values that are not finite fail their own shot alone. */
+ * they are 2D and of one initial field. Values that are not finite fail their own shot alone. */
 int shot_stack(shot *lead, shot *const *rows, int count, error *e);
 /* Takes what memory is missing for the planned shot; the first time it opens the halo, too. */
 int shot_open(shot *s, error *e);

@@ -142,12 +142,12 @@ STACK = {"a": "source.1.position='53 9 100'", "b": "source.1.position='500 0 307
 
 
 def saved(program, path):
-    """The last field and the maps that a shot has left."""
+    """The fields and the maps that a shot has left: after steps 0, 60 and 90."""
     found = {}
     for name in program.folder.glob(f"{path}.*.hdf"):
         with h5py.File(name) as file:
             found.update({(name.suffixes[-2], key): file[key][...] for key in ("u", "max", "rms") if key in file})
-    check(len(found) == 3 and all(values.any() for values in found.values()), f"{path}: {list(found)}")
+    check(len(found) == 5 and all(values.any() for (step, _), values in found.items() if step != ".00000000"), f"{path}: {list(found)}")
     return found
 
 
@@ -165,7 +165,7 @@ def stacks(program, **more):
     for about, keys, memory in (("plain", ["initial.u=2d.h5:/u", "gradient.initial=on"], 4),
                                 ("density", ["medium.density=2d.h5:/rho", "boundary.all=absorbing"], 6),
                                 ("losses", ["medium.density=2d.h5:/rho", *LOSSES, "receivers.every=3", "initial.u=2d.h5:/u", "gradient.initial=on"], 8)):
-        keys += ["gradient.image=on", "gradient.signals=on", "output.final=on", "maps.quantities=max rms"]
+        keys += ["gradient.image=on", "gradient.signals=on", "output.final=on", "output.every=60", "maps.quantities=max rms"]
         names = ["velocity", "image", "illumination", "misfit", "signals", *(["initial"] if "gradient.initial=on" in keys else [])]
         program.remove("out/*.h5", "out/*/*.h5")
         program.succeed("-q", config, *keys, *survey, "gradient.observed=", "medium.velocity=2d.h5:/true", "output.path=out/true")
