@@ -473,8 +473,8 @@ static int survey_shots(survey_group *v, error *e) {
 
 /* --- slots -------------------------------------------------------------------------------------------------------- */
 
-/* Shots that step together, as a stack: those of a 2D survey that saves no fields on the way, where a rank does a shot
- * and all of them begin with the same field. On rank 0, which has the lines. */
+/* Shots that step together, as a stack: those of a 2D survey without histograms, where a rank does a shot and all of them
+ * begin with the same field. On rank 0, which has the lines. */
 static int survey_stack(const survey_group *v) {
   /* FULL: points; each map takes as much as half of one. FIELDS: that a gradient's memory is to hold at least. A group's last stack
    * is a small one: nothing steps beside its files. It takes what a step does besides its points. */
