@@ -1,0 +1,78 @@
+/* A group of ranks of a survey, with one engine, and the shots that it has under way: for run_survey.c, which makes groups
+ * and has the whole done, and survey_shots.c, which does shot after shot (shot_queue.h). Where one rank does a shot,
+ * several can be under way: some step, in turn, while threads begin the next one and write what another has saved. Those
+ * of a 2D survey step together, as a stack (shot_stack). */
+#ifndef STENCIL_SURVEY_H
+#define STENCIL_SURVEY_H
+
+#include <pthread.h>
+#include <semaphore.h>
+#include <stdatomic.h>
+#include "announce.h"
+#include "gradient/gradient.h"
+#include "run.h"
+#include "shot/restart.h"
+#include "shot_queue.h"
+
+enum { SURVEY_FEW = 16 }; /* shots of a small stack */
+enum slot_state { SURVEY_FREE, SURVEY_BEGINNING, SURVEY_STEPPING, SURVEY_WRITING };
+
+/* A shot under way. */
+typedef struct survey_shot {
+  message message; /* what the order came in */
+  shot_order order;
+  shot_of_survey of;
+  restart from;
+  double begin; /* MPI_Wtime() */
+  shot_report report;
+  error ready; /* survey_make_ready */
+  shot row;    /* of a stack: what it is there, */
+  int place;   /* and where; -1: it could not begin */
+} survey_shot;
+
+/* What steps: a shot, or a stack of them. */
+typedef struct survey_slot {
+  struct survey_group *v;
+  device *dev; /* of its own, owned; NULL: the engine's */
+  shot shot;   /* of a stack: the lead */
+  gradient back;
+  enum slot_state state;
+  survey_shot *shots; /* group.stack of them, owned */
+  int count;          /* under way */
+  shot **rows;        /* those of a stack that have begun; room for all, owned */
+  shot_of_survey of;  /* of a stack, as is the next one */
+  error stacked;      /* what ended it */
+  atomic_int next;    /* of its shots to be begun, or ended */
+  run_log silent;
+  pthread_t thread;    /* that does all but the steps, where the group is threaded */
+  sem_t stepped;       /* the steps are done */
+  _Atomic bool worked; /* it has begun the shot, or written it */
+} survey_slot;
+
+typedef struct survey_group {
+  const job *job;
+  survey_lines lines;
+  files group, first; /* first: rank 0's */
+  MPI_Comm active;    /* the ranks of all groups; MPI_COMM_NULL: this rank belongs to none */
+  files_parts parts;
+  char path[CONFIG_TEXT]; /* [output] path */
+  run_log silent, *log;   /* log: rank 0's, else the silent one */
+  engine engine;
+  shot_queue *queue;
+  survey_slot *slots; /* owned */
+  int slot_count, at_once, stepping;
+  int stack;     /* shots that step together; 1: none */
+  int most;      /* shots that a group does, if all do as many */
+  int taken;     /* that it has taken */
+  bool threaded; /* threads do all but their steps */
+  config quiet;  /* of a shot without sources and receivers; what it points to is the first shot's */
+  bool over;     /* no shot is left */
+  double since;  /* clock: when shots began to step */
+  announce_shots done;
+} survey_group;
+
+/* Does shots that the queue gives until none is left. Collective over the group. An error is one that ends the job; what
+ * fails a shot the queue is told. */
+int survey_shots(survey_group *v, error *e);
+
+#endif

@@ -1,0 +1,330 @@
+/* The shots of a group: each is taken from the queue, begun, stepped, written and reported. */
+#include <errno.h>
+#include <string.h>
+#include "base/clock.h"
+#include "base/error_mpi.h"
+#include "base/numbers.h"
+#include "base/thread.h"
+#include "survey.h"
+
+/* A failure of the device or of MPI, which later shots would meet too, ends the job. */
+static void survey_check_device(const survey_group *v, const error *e) {
+  const bool memory =
+      e->id == ERROR_OUT_OF_MEMORY || e->id == ERROR_DEVICE_MEMORY || e->id == ERROR_NODE_MEMORY;
+  if (error_exit_code(e->id) == EXIT_CODE_DEVICE && !memory) error_abort(e, v->job->files->comm);
+}
+
+/* Moves the files of another shot aside. */
+static int survey_move_aside(const survey_group *v, const survey_shot *t, error *e) {
+  const space_steps none = {.none = true, .begins = true};
+  space_aside aside;
+  const request r = {FILES_MOVE_ASIDE, .config = t->order.config, .which = none, .answer_bytes = sizeof aside,
+                     .own.answer = &aside};
+  return t->order.there == SHOT_OTHER ? files_do(&v->group, &r, e) : 0;
+}
+
+/* From its checkpoint, where there is one of this shot, else from the start. */
+static int survey_plan_shot(survey_slot *slot, survey_shot *t, error *e) {
+  const survey_group *v = slot->v;
+  const config *c = t->order.config;
+  const bool checkpoints = v->job->config->survey_on_stop == ON_STOP_CHECKPOINT;
+  t->from = (restart){.name = checkpoints ? "auto" : NULL,
+                      .path = c->checkpoint_path,
+                      .log = &slot->silent,
+                      .files = &v->group};
+  TRY(restart_open(&t->from, e));
+  for (;;) {
+    const checkpoint *from = t->from.from.name[0] ? &t->from.from : NULL;
+    const shot_setup setup = {c, v->job->command, &slot->silent, from, &t->of, NULL};
+    if (!shot_plan(&slot->shot, &slot->v->engine, &setup, e)) return 0;
+    if (restart_pass_over(&t->from, e)) continue;
+    if (e->id != ERROR_CHECKPOINT_DIFFERS) return e->id;
+    *e = (error){0}; /* another shot's: this one begins, and moves them aside */
+    restart_close(&t->from);
+    t->from.from = (checkpoint){.fd = -1};
+  }
+}
+
+/* What is left once a shot or a stack is planned and its files are in order. */
+static int survey_begin_planned(survey_slot *t, error *e) {
+  TRY(shot_open(&t->shot, e));
+  TRY(gradient_open(&t->back, e));
+  return shot_begin(&t->shot, e);
+}
+
+/* Where what ends the steps belongs. */
+static error *survey_failure(survey_slot *t) {
+  return t->v->stack > 1 ? &t->stacked : &t->shots[0].report.failed;
+}
+
+static int survey_begin_shot(survey_slot *t, error *e) {
+  TRY(survey_move_aside(t->v, &t->shots[0], e));
+  TRY(survey_plan_shot(t, &t->shots[0], e));
+  return survey_begin_planned(t, e);
+}
+
+static int survey_begin_row(survey_slot *t, survey_shot *one, error *e) {
+  const shot_setup setup = {one->order.config, t->v->job->command, &t->silent, NULL, &one->of, &t->shot};
+  TRY(survey_move_aside(t->v, one, e));
+  TRY(shot_plan(&one->row, &t->v->engine, &setup, e));
+  return shot_begin(&one->row, e);
+}
+
+/* Does `run` in several threads. */
+static void survey_share(survey_slot *t, void *(*run)(void *)) {
+  t->next = 0;
+  thread_share(t->v->threaded ? t->v->group.way->compressors : 1, run, t);
+}
+
+/* Begins the rows of a stack, one after the other, in each of several threads. */
+static void *survey_begin_rows(void *argument) {
+  survey_slot *t = argument;
+  for (int i; (i = atomic_fetch_add(&t->next, 1)) < t->count;)
+    survey_begin_row(t, &t->shots[i], &t->shots[i].report.failed);
+  return NULL;
+}
+
+/* A shot that cannot begin fails alone. */
+static int survey_begin_stack(survey_slot *t, error *e) {
+  survey_group *v = t->v;
+  int rows = 0;
+  t->of = t->shots[0].of;
+  t->of.fresh = true; /* the lead has no files */
+  const shot_setup setup = {&v->quiet, v->job->command, &t->silent, NULL, &t->of, NULL};
+  TRY(shot_plan(&t->shot, &v->engine, &setup, e));
+  survey_share(t, survey_begin_rows);
+  for (int i = 0; i < t->count; i++) {
+    survey_shot *one = &t->shots[i];
+    if (one->report.failed.id) continue;
+    one->place = rows;
+    t->rows[rows++] = &one->row;
+  }
+  if (rows == 0) *e = t->shots[0].report.failed;
+  TRY(e->id);
+  TRY(shot_stack(&t->shot, t->rows, rows, e));
+  return survey_begin_planned(t, e);
+}
+
+/* What a shot needs after its steps, as far as that can be had before: what its traces are compared with, and files. */
+static void survey_make_ready(survey_slot *t) {
+  for (int i = 0; i < t->count; i++) {
+    survey_shot *one = &t->shots[i];
+    shot *s = t->v->stack > 1 ? &one->row : &t->shot;
+    if (one->place < 0 || gradient_check(&t->back, one->place, s, &one->ready)) continue;
+    if (!shot_make_files(s, &one->ready)) gradient_make_file(&t->back, one->place, &one->ready);
+  }
+}
+
+/* Takes the next shot, if there is one. */
+static int survey_take(survey_slot *slot, error *e) {
+  survey_group *v = slot->v;
+  survey_shot *t = &slot->shots[slot->count];
+  t->begin = MPI_Wtime();
+  t->report = (shot_report){.asks = true};
+  t->ready = (error){0}, t->place = v->stack > 1 ? -1 : 0;
+  message_free(&t->message);
+  if (v->engine.rank == 0) TRY(shot_queue_take(v->queue, &t->report, &t->message, e));
+  TRY(message_share(&t->message, v->engine.comm, e));
+  shot_queue_read(&t->message, &t->order);
+  t->report = (shot_report){.number = t->order.number};
+  v->over = t->order.number == 0;
+  t->of = (shot_of_survey){t->order.fingerprint, t->order.fresh, v->job->config->survey_on_stop,
+                           v->engine.rank == 0 ? shot_queue_stopped : NULL, v->queue};
+  slot->count += !v->over;
+  return 0;
+}
+
+/* Reports how a shot ended. A signal may have come to any rank of the group. */
+static int survey_report_shot(survey_slot *slot, survey_shot *t, error *e) {
+  survey_group *v = slot->v;
+  shot_report *r = &t->report;
+  message m = {0};
+  int number = stop_signal();
+  MPI_TRY(e, MPI_Allreduce(MPI_IN_PLACE, &number, 1, MPI_INT, MPI_MAX, v->engine.comm));
+  if (r->failed.id == ERROR_STOPPED) r->stopped = slot->shot.stop.signal ? slot->shot.stop.signal : -1;
+  if (number) r->stopped = number;
+  r->seconds = MPI_Wtime() - t->begin;
+  survey_check_device(v, &r->failed);
+  if (v->engine.rank == 0) shot_queue_take(v->queue, r, &m, e);
+  message_free(&m);
+  restart_close(&t->from);
+  *r = (shot_report){.number = 0};
+  return error_agree(e, v->engine.comm);
+}
+
+static int survey_report(survey_slot *t, error *e) {
+  int done = 0;
+  for (int i = 0; i < t->count; i++) done += !t->shots[i].report.failed.id;
+  if (done) announce_add(&t->v->done, &t->shot, done);
+  for (int i = 0; i < t->count; i++) TRY(survey_report_shot(t, &t->shots[i], e));
+  t->count = 0;
+  t->state = SURVEY_FREE;
+  return 0;
+}
+
+/* After the steps of a stack: the traces of its rows, and what they say to the gradient. */
+static void *survey_finish_rows(void *argument) {
+  survey_slot *t = argument;
+  for (int i; (i = atomic_fetch_add(&t->next, 1)) < t->count;) {
+    survey_shot *one = &t->shots[i];
+    error *e = &one->report.failed;
+    if (!e->id) *e = one->row.failed.id ? one->row.failed : one->ready.id ? one->ready : t->stacked;
+    if (!e->id && !shot_finish(&one->row, e)) gradient_residual(&t->back, one->place, e);
+  }
+  return NULL;
+}
+
+static void *survey_end_rows(void *argument) {
+  survey_slot *t = argument;
+  for (int i; (i = atomic_fetch_add(&t->next, 1)) < t->count;) {
+    survey_shot *one = &t->shots[i];
+    error *e = &one->report.failed;
+    if (!e->id) *e = t->stacked;
+    if (!e->id) gradient_write(&t->back, one->place, NULL, e);
+    if (one->place >= 0) gradient_drop_file(&t->back, one->place);
+    shot_end(&one->row, e);
+  }
+  return NULL;
+}
+
+/* What comes after the last step, or a failure. */
+static void survey_write_shots(survey_slot *t) {
+  error *stepping = survey_failure(t);
+  if (t->v->stack == 1 && !stepping->id) *stepping = t->shots[0].ready;
+  if (!stepping->id) shot_finish(&t->shot, stepping);
+  if (t->v->stack == 1) {
+    if (!stepping->id) gradient_finish(&t->back, stepping);
+    gradient_drop_file(&t->back, 0);
+  } else {
+    survey_share(t, survey_finish_rows);
+    if (!stepping->id) gradient_back(&t->back, stepping);
+    survey_share(t, survey_end_rows);
+    gradient_times *times = &t->shot.loop.gradient;
+    if (config_has_gradient(t->shot.config))
+      times->sums = MPI_Wtime() - t->shot.loop.end - times->back - times->again;
+  }
+  shot_end(&t->shot, stepping);
+}
+
+/* False: there is nothing to step. */
+static bool survey_begin_shots(survey_slot *t) {
+  if (t->v->stack > 1) return !survey_begin_stack(t, survey_failure(t));
+  return !survey_begin_shot(t, survey_failure(t));
+}
+
+static void *survey_work(void *argument) {
+  survey_slot *t = argument;
+  const device *dev = t->shot.dev;
+  const device_peer *peer = dev->table->peer;
+  if (peer && peer->adopt) peer->adopt(t->shot.dev, survey_failure(t));
+  const bool steps = survey_begin_shots(t);
+  t->worked = true;
+  if (steps) survey_make_ready(t);
+  while (sem_wait(&t->stepped) && errno == EINTR) continue;
+  survey_write_shots(t);
+  t->worked = true;
+  return NULL;
+}
+
+/* Takes as many shots as step together, and begins them. */
+static int survey_begin_slot(survey_slot *t, error *e) {
+  survey_group *v = t->v;
+  /* its share, so that all groups end together, but not only the few that others leave */
+  const int share = larger(v->most - v->taken, SURVEY_FEW), most = smaller(share, v->stack);
+  while (!v->over && t->count < most) TRY(survey_take(t, e));
+  v->taken += t->count;
+  if (!t->count) return 0;
+  t->stacked = (error){0};
+  t->state = SURVEY_BEGINNING, t->worked = false;
+  if (v->threaded) {
+    const int rc = thread_start(&t->thread, survey_work, t);
+    return rc ? FAIL(e, DEVICE_FAILED, "host", "starting a thread of a shot", strerror(rc)) : 0;
+  }
+  if (survey_begin_shots(t)) survey_make_ready(t);
+  if (v->stack == 1 && !t->shots[0].report.failed.id)
+    t->shots[0].report.failed = t->shots[0].ready; /* no steps */
+  t->worked = true;
+  return 0;
+}
+
+static void survey_write(survey_slot *t) {
+  watchdog_close(&t->shot.stepper.watch);
+  t->state = SURVEY_WRITING;
+  if (t->v->threaded) {
+    t->worked = false;
+    sem_post(&t->stepped);
+  } else {
+    survey_write_shots(t);
+  }
+}
+
+static void survey_step(survey_slot *t) {
+  survey_group *v = t->v;
+  error *failed = survey_failure(t);
+  if (!failed->id && !watchdog_open(&t->shot.stepper.watch, v->engine.comm, v->job->config->watchdog_seconds,
+                                    t->shot.stepper.step, failed))
+    shot_steps_begin(&t->shot, true, failed);
+  if (failed->id) {
+    survey_write(t);
+    return;
+  }
+  t->state = SURVEY_STEPPING;
+  if (v->stepping++ == 0) v->since = clock_seconds();
+}
+
+static void survey_pass(survey_slot *t) {
+  survey_group *v = t->v;
+  bool over = false;
+  shot_pass(&t->shot, &over, survey_failure(t));
+  if (!over && !survey_failure(t)->id) return;
+  if (--v->stepping == 0) v->done.stepping += clock_seconds() - v->since;
+  survey_write(t);
+}
+
+/* Is it time to begin a shot? Where all that can step do, the next one begins while one of them does the last eighth of its
+ * steps: no earlier, since another group may be free sooner. */
+static bool survey_wants(const survey_group *v) {
+  const int EIGHTH = 8;
+  int begun = 0;
+  bool ending = false;
+  for (int i = 0; i < v->slot_count; i++) {
+    const survey_slot *t = &v->slots[i];
+    const int64_t last = t->shot.under_way.last;
+    begun += t->state == SURVEY_BEGINNING;
+    ending = ending || (t->state == SURVEY_STEPPING &&
+                        EIGHTH * (last - t->shot.stepper.step) <= last - t->shot.under_way.first);
+  }
+  return !v->over && (begun + v->stepping < v->at_once || (begun == 0 && ending));
+}
+
+static int survey_look(survey_slot *t, error *e) {
+  const survey_group *v = t->v;
+  switch (t->state) {
+  case SURVEY_FREE:
+    return survey_wants(v) ? survey_begin_slot(t, e) : 0;
+  case SURVEY_BEGINNING:
+    if (t->worked && (v->stepping < v->at_once || survey_failure(t)->id)) survey_step(t);
+    return 0;
+  case SURVEY_STEPPING:
+    survey_pass(t);
+    return 0;
+  case SURVEY_WRITING:
+    if (!t->worked) return 0;
+    if (v->threaded) pthread_join(t->thread, NULL);
+    return survey_report(t, e);
+  }
+  return 0;
+}
+
+int survey_shots(survey_group *v, error *e) {
+  const double LONGEST = 200e-6; /* s */
+  for (bool busy = true; busy;) {
+    pace p = {.begin = clock_seconds()};
+    busy = false;
+    for (int i = 0; i < v->slot_count; i++) TRY(survey_look(&v->slots[i], e));
+    for (int i = 0; i < v->slot_count; i++) busy = busy || v->slots[i].state != SURVEY_FREE;
+    busy = busy || !v->over;
+    if (busy && v->stepping == 0) pace_wait(&p, LONGEST);
+  }
+  return 0;
+}
