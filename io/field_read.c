@@ -116,19 +116,12 @@ static int read_get_planes(void *context, uint64_t at, void *to, size_t bytes, e
 
 /* Rank 0: are the values plain? */
 static void read_find_place(field_reader *r) {
-  hid_t list = H5Dget_create_plist(r->in.dataset), type = H5Dget_type(r->in.dataset);
-  const haddr_t at = H5Dget_offset(r->in.dataset);
   field_place *p = &r->place;
   const ssize_t length = H5Fget_name(r->in.dataset, p->file, sizeof p->file);
-  p->plain = list >= 0 && type >= 0 && H5Pget_layout(list) == H5D_CONTIGUOUS &&
-             H5Pget_external_count(list) == 0 && H5Tequal(type, H5T_IEEE_F32LE) > 0 &&
-             H5Tequal(type, H5T_NATIVE_FLOAT) > 0 && at != HADDR_UNDEF && length > 0 &&
-             length < (ssize_t)sizeof p->file;
+  p->plain = dataset_plain(r->in.dataset, &p->at) && length > 0 && length < (ssize_t)sizeof p->file;
   if (p->plain) r->fd = open(p->file, O_RDONLY | O_CLOEXEC);
   p->plain = r->fd >= 0;
-  p->at = p->plain ? (uint64_t)at : 0;
-  if (type >= 0) H5Tclose(type);
-  if (list >= 0) H5Pclose(list);
+  if (!p->plain) p->at = 0;
 }
 
 /* Do all ranks have it open? Else rank 0 reads for them. Agreed but for rank 0's errors. */

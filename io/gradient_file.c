@@ -1,13 +1,15 @@
 #include "gradient_file.h"
+#include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 #include "base/numbers.h"
 #include "exact_sum.h"
 #include "input.h"
 #include "io_internal.h"
 #include "message.h"
-#include "table.h"
 
 const field_name GRADIENT_NAMES[GRADIENT_FIELDS] = {
     [GRADIENT_VELOCITY] = {"velocity", "s/m", "gradient of the misfit with respect to the velocity"},
@@ -76,11 +78,13 @@ void gradient_carry(message *m, const gradient_meta **g) {
 
 /* --- the sum ------------------------------------------------------------------------------------------------------ */
 
-/* What the sum is made from; the fields are /velocity and so on of FILE. */
+/* What the sum is made from: fields, /velocity and so on, of the files of shots. */
 typedef struct gradient_addends {
   const char *path; /* of the survey */
   const char *const *names;
-  int count;
+  int count, fields;
+  const field_name *field[GRADIENT_FIELDS]; /* that the first shot has */
+  uint64_t (*at)[GRADIENT_FIELDS]; /* count: where their values are; 0: not as they are in memory; owned */
   slab slab;
   double *misfit;       /* count; owned */
   float *signals;       /* summed; owned; or NULL */
@@ -89,12 +93,18 @@ typedef struct gradient_addends {
 
 typedef struct gradient_addend {
   gradient_addends *all;
-  const field_name *field;
+  int field;
 } gradient_addend;
 
+enum { GRADIENT_NAME = FILE_NAME + 64 };
+static void gradient_name_file(const gradient_addends *a, int shot, char file[GRADIENT_NAME]) {
+  snprintf(file, GRADIENT_NAME, "%s/%s" GRADIENT_ENDING, a->path, a->names[shot]);
+}
+
 static int gradient_open(const gradient_addends *a, int shot, const char *name, input *in, error *e) {
-  char dataset[FILE_NAME + 64];
-  snprintf(dataset, sizeof dataset, "%s/%s" GRADIENT_ENDING ":/%s", a->path, a->names[shot], name);
+  char file[GRADIENT_NAME], dataset[GRADIENT_NAME + 32];
+  gradient_name_file(a, shot, file);
+  snprintf(dataset, sizeof dataset, "%s:/%s", file, name);
   return dataset_open(dataset, (dataset_kind){1, 3, "1D to 3D"}, false, in, e);
 }
 
@@ -119,20 +129,35 @@ static int gradient_read_planes(const gradient_addends *a, int shot, const char 
 }
 
 enum {
-  ADDED_TOGETHER = 8 /* shots */,
-  ADDED_POINTS = 1024 /* whose sums stay in a cache meanwhile */,
-  ADDERS = 4
+  ADDED_TOGETHER = 8,      /* shots */
+  ADDED_POINTS = 1024,     /* whose sums stay in a cache meanwhile */
+  ADDED_BYTES = 128 << 10, /* that a thread adds of each shot, or a plane */
+  ADDED_ROOM = 256 << 20   /* bytes of memory that all threads may take */
 };
 
-/* Reads some shots' planes, one after the other. */
-static int gradient_read_shots(gradient_addend f, int shot, int count, const dataset_block *b, float *values,
+static int gradient_read_plain(const gradient_addends *a, int shot, uint64_t at, float *values, size_t bytes,
                                error *e) {
-  const size_t points = (size_t)(b->count[0] * b->count[1] * b->count[2]);
-  pthread_mutex_lock(&f.all->lock);
+  char name[GRADIENT_NAME];
+  gradient_name_file(a, shot, name);
+  const row_file f = {.name = name, .fd = open(name, O_RDONLY | O_CLOEXEC)};
+  if (f.fd < 0) return FAIL(e, FIELD_FILE, name, strerror(errno));
+  row_file_get(&f, at, values, bytes, e);
+  close(f.fd);
+  return e->id;
+}
+
+/* Planes of a shot, by any thread; through HDF5 one at a time. */
+static int gradient_read_shot(const gradient_addend *f, int shot, const dataset_block *b, float *values,
+                              error *e) {
+  gradient_addends *a = f->all;
+  const size_t plane = (size_t)(b->count[1] * b->count[2]) * sizeof *values;
+  if (a->at[shot][f->field])
+    return gradient_read_plain(a, shot, a->at[shot][f->field] + b->start[0] * plane, values,
+                               b->count[0] * plane, e);
+  pthread_mutex_lock(&a->lock);
   field_io_start(); /* of this thread */
-  for (int k = 0; k < count && !e->id; k++)
-    gradient_read_planes(f.all, shot + k, f.field->name, b, values + (size_t)k * points, e);
-  pthread_mutex_unlock(&f.all->lock);
+  gradient_read_planes(a, shot, a->field[f->field]->name, b, values, e);
+  pthread_mutex_unlock(&a->lock);
   return e->id;
 }
 
@@ -156,7 +181,9 @@ static int gradient_add_planes(void *context, int z, int planes, float *values, 
   ALLOC(e, read, ADDED_TOGETHER * points, "the sum of gradients");
   for (int shot = 0, more; shot < f->all->count && !e->id; shot += more) {
     more = smaller(ADDED_TOGETHER, f->all->count - shot);
-    if (!gradient_read_shots(*f, shot, more, &b, read, e)) gradient_add(sums, read, points, more);
+    for (int k = 0; k < more && !e->id; k++)
+      gradient_read_shot(f, shot + k, &b, read + (size_t)k * points, e);
+    if (!e->id) gradient_add(sums, read, points, more);
   }
   for (size_t i = 0; i < points && !e->id; i++) values[i] = exact_value(&sums[i]);
   free(sums);
@@ -173,14 +200,36 @@ static bool gradient_has(const gradient_addends *a, const char *name) {
   return has;
 }
 
-static int gradient_read_misfit(const gradient_addends *a, int shot, error *e) {
-  char name[FILE_NAME + 64];
-  table t;
-  snprintf(name, sizeof name, "%s/%s" GRADIENT_ENDING ":/misfit", a->path, a->names[shot]);
-  TRY(table_read(MPI_COMM_SELF, name, (table_form){.flat = true, .columns = 1}, &t, e));
-  a->misfit[shot] = t.values[0];
-  table_free(&t);
-  return 0;
+/* Where a field is in the open file of a shot, if its values can be read as they are. What is wrong with others is found as
+ * they are read. */
+static uint64_t gradient_find_field(const gradient_addends *a, const input *in, const char *name) {
+  const hid_t dataset = H5Dopen2(in->opened, name, H5P_DEFAULT);
+  const hsize_t nz = (hsize_t)a->slab.nz, ny = (hsize_t)a->slab.ny, nx = (hsize_t)a->slab.nx;
+  hsize_t shape[H5S_MAX_RANK];
+  char text[SHAPE_TEXT];
+  error none = {0};
+  int rank = 0;
+  uint64_t at = 0;
+  if (dataset < 0) return 0;
+  const bool same = !dataset_shape(in->file, dataset, shape, &rank, text, &none) && rank == 3 &&
+                    shape[0] == nz && shape[1] == ny && shape[2] == nx;
+  if (same) dataset_plain(dataset, &at);
+  H5Dclose(dataset);
+  return at;
+}
+
+/* Opens the file of a shot once: finds its fields, and reads its misfit, if it is to have one. */
+static int gradient_look(gradient_addends *a, int shot, bool misfit, error *e) {
+  const char *const first = misfit ? "misfit" : a->field[0]->name;
+  const dataset_block one = {H5T_NATIVE_DOUBLE, 1, {0}, {1}};
+  char why[HDF5_TEXT];
+  input in;
+  if (!gradient_open(a, shot, first, &in, e)) {
+    for (int k = 0; k < a->fields; k++) a->at[shot][k] = gradient_find_field(a, &in, a->field[k]->name);
+    if (misfit && dataset_read(in.dataset, &one, &a->misfit[shot], why)) FAIL(e, FIELD_DAMAGED, in.file, why);
+  }
+  input_close(&in);
+  return e->id;
 }
 
 /* Reads the gradients of a shot's signals, steps x sources; 0 sources where it has not as many as the first one. */
@@ -218,21 +267,16 @@ static int gradient_sum_signals(gradient_addends *a, gradient_meta *sum, error *
   return e->id;
 }
 
-/* Fields that the first shot has. */
-static int gradient_find_fields(gradient_addends *a, gradient_addend *from, field_planes *parts,
-                                field_name *names) {
-  int count = 0;
-  for (int i = 0; i < GRADIENT_FIELDS; i++) {
-    if (!gradient_has(a, GRADIENT_NAMES[i].name)) continue;
-    names[count] = GRADIENT_NAMES[i];
-    from[count] = (gradient_addend){a, &GRADIENT_NAMES[i]};
-    parts[count] = (field_planes){gradient_add_planes, &from[count]};
-    count++;
-  }
-  return count;
+/* As many threads as have memory for sums and values of a block of planes. */
+static void gradient_share_way(const gradient_addends *a, io_way *way) {
+  const size_t plane = (size_t)a->slab.ny * (size_t)a->slab.nx, block = ADDED_BYTES / sizeof(float),
+               room = (plane > block ? plane : block) * (sizeof(exact_sum) + ADDED_TOGETHER * sizeof(float));
+  way->block_bytes = ADDED_BYTES;
+  way->threads = larger(1, smaller(way->compressors, (int)(ADDED_ROOM / room)));
 }
 
 static int gradient_write_sum(gradient_addends *a, const field_meta *meta, error *e) {
+  const bool misfit = gradient_has(a, "misfit");
   gradient_addend from[GRADIENT_FIELDS];
   field_planes parts[GRADIENT_FIELDS];
   field_name names[GRADIENT_FIELDS];
@@ -241,16 +285,22 @@ static int gradient_write_sum(gradient_addends *a, const field_meta *meta, error
   io_way way;
   field_io io;
   TRY(io_way_open(&way, MPI_COMM_SELF, true, e));
-  way.threads = smaller(way.threads, ADDERS);
+  gradient_share_way(a, &way);
   field_io_init(&io, &way, &a->slab, IO_COLLECTIVE);
   io.path = a->path;
-  if (gradient_has(a, "misfit"))
-    for (int i = 0; i < a->count; i++) TRY(gradient_read_misfit(a, i, e));
-  else
-    sum.misfit = NULL;
+  for (int i = 0; i < GRADIENT_FIELDS; i++) {
+    const int k = a->fields;
+    if (!gradient_has(a, GRADIENT_NAMES[i].name)) continue;
+    names[k] = GRADIENT_NAMES[i];
+    from[k] = (gradient_addend){a, k};
+    parts[k] = (field_planes){gradient_add_planes, &from[k]};
+    a->field[a->fields++] = &GRADIENT_NAMES[i];
+  }
+  if (!misfit) sum.misfit = NULL;
+  for (int i = 0; i < a->count && (misfit || a->fields); i++) TRY(gradient_look(a, i, misfit, e));
   TRY(gradient_sum_signals(a, &sum, e));
   of.ending = GRADIENT_ENDING, of.names = names, of.gradient = &sum;
-  of.fields = gradient_find_fields(a, from, parts, names);
+  of.fields = a->fields;
   return field_write(&io, &of, parts, NULL, e);
 }
 
@@ -263,10 +313,12 @@ int gradient_sum(const char *path, const config *c, const field_meta *meta, erro
   field_meta of = *meta;
   const slab_shape shape = {.nx = c->nx, .ny = c->ny, .nz = c->nz};
   TRY(slab_init(&a.slab, &shape, 0, 1, e));
-  TRY(ALLOC(e, a.misfit, a.count, "the misfits"));
+  ALLOC(e, a.misfit, a.count, "the misfits");
+  ALLOC(e, a.at, a.count, "the places of gradients");
   sum.misfit = a.misfit, of.gradient = &sum;
-  gradient_write_sum(&a, &of, e);
+  if (!e->id) gradient_write_sum(&a, &of, e);
   free(a.misfit);
+  free(a.at);
   free(a.signals);
   return e->id;
 }

@@ -284,6 +284,18 @@ const char *dataset_read(hid_t dataset, const dataset_block *b, void *to, char w
   return said;
 }
 
+bool dataset_plain(hid_t dataset, uint64_t *at) {
+  const hid_t list = H5Dget_create_plist(dataset), type = H5Dget_type(dataset);
+  const haddr_t place = H5Dget_offset(dataset);
+  const bool plain = list >= 0 && type >= 0 && H5Pget_layout(list) == H5D_CONTIGUOUS &&
+                     H5Pget_external_count(list) == 0 && H5Tequal(type, H5T_IEEE_F32LE) > 0 &&
+                     H5Tequal(type, H5T_NATIVE_FLOAT) > 0 && place != HADDR_UNDEF;
+  if (type >= 0) H5Tclose(type);
+  if (list >= 0) H5Pclose(list);
+  *at = plain ? (uint64_t)place : 0;
+  return plain;
+}
+
 int dataset_open(const char *name, dataset_kind kind, bool checked, input *in, error *e) {
   error found = {0};
   *in = (input){

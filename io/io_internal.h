@@ -51,6 +51,9 @@ typedef struct dataset_block {
 /* Reads it. NULL, or why that failed, in `why`. */
 const char *dataset_read(hid_t dataset, const dataset_block *b, void *to, char why[HDF5_TEXT]);
 
+/* Are its values float32 as they are in memory, all in one piece of its own file? *at: the first byte. */
+bool dataset_plain(hid_t dataset, uint64_t *at);
+
 /* What follows puts something into a new file, or, after a failure, which *f then holds, nothing. */
 
 /* Attributes of an open object: `count` values, or a scalar for 0. */
