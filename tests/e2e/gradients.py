@@ -132,6 +132,14 @@ def survey(program):
     check("3 of 4 shots are done" in result.out and "survey to out/line.old1.gradient.h5" in result.out, f"{result}")
     check(same_bits(gradient(program, path="out/line.old1"), expected), "another sum was moved aside")
     check(same_bits(gradient(program, path="out/line"), expected), "another sum after shots were missing")
+    for name, how in ("a", {"compression": 1}), ("c", {"dtype": "f8"}):
+        with h5py.File(program.folder / f"out/line/{name}.gradient.h5", "r+") as file:
+            values = file["velocity"][...]
+            del file["velocity"]
+            file.create_dataset("velocity", data=values, **how)
+    program.remove("out/line.gradient.h5")
+    program.succeed("-q", config, *OF_SHOTS, "gradient.signals=on")
+    check(same_bits(gradient(program, path="out/line"), expected), "another sum of gradients that are stored otherwise")
 
 
 SECTION = {"grid.nx": 60, "grid.ny": 1, "grid.nz": 40, "grid.dy": None, "time.steps": 90, "medium.velocity": "2d.h5:/v",
