@@ -81,8 +81,8 @@ static void survey_end(survey_group *v) {
 
 /* --- slots -------------------------------------------------------------------------------------------------------- */
 
-/* Shots that step together, as a stack: those of a 2D survey without histograms, where a rank does a shot and all of them
- * begin with the same field. On rank 0, which has the lines. */
+/* Shots that step together, as a stack: those of a 2D survey, where a rank does a shot and all of them begin with the same
+ * field. On rank 0, which has the lines. */
 static int survey_stack(const survey_group *v) {
   /* FULL: points; each map takes as much as half of one. FIELDS: that a gradient's memory is to hold at least. A group's last stack
    * is a small one: nothing steps beside its files. It takes what a step does besides its points. */
@@ -93,7 +93,6 @@ static int survey_stack(const survey_group *v) {
   char why[256];
   const int each = v->most;
   if (c->ny > 1 || c->nx == 1 || v->parts.ranks > 1 || !v->lines.lines->alike) return 1;
-  if ((c->output_every > 0 || c->output_final) && c->histogram) return 1;
   if (c->survey_on_stop == ON_STOP_CHECKPOINT || c->schedule == SCHEDULE_PERSISTENT) return 1;
   if (!equation_has(c->equation, HAS_TERMS) || strcmp(c->kernel, "auto") != 0) return 1;
   if (c->survey_at_once) return smaller(c->survey_at_once, each);

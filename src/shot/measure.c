@@ -127,7 +127,7 @@ static int measure_count_values(measure *v, field_statistics *s, error *e) {
                       .counts = v->counts};
   uint64_t *counts;
   TRY(measure_count_slab(v, &h, &counts, e));
-  MPI_TRY(e, MPI_Allreduce(MPI_IN_PLACE, counts, v->bins, MPI_UINT64_T, MPI_SUM, v->comm));
+  MPI_TRY(e, mpi_reduce_all(counts, v->bins, MPI_UINT64_T, MPI_SUM, v->comm));
   s->bins = v->bins;
   s->histogram = counts;
   statistics_find_quantiles(s);

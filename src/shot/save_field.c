@@ -85,13 +85,17 @@ static int field_check_rows(shot *s, error *e) {
   return e->id;
 }
 
+/* Where values of the field that was just measured are not finite. */
+static int field_refuse(shot *s, error *e) {
+  if (!s->row_count) return field_refuse_nonfinite(s, &s->saves.statistics, e);
+  return s->saves.statistics.all.nonfinite ? field_check_rows(s, e) : 0;
+}
+
 int save_field_check(shot *s, error *e) {
   if (s->saves.checked_step == s->stepper.step) return 0; /* saved a moment ago */
   TRY(field_measure(s, false, e));
-  const bool saved = s->saves.last && s->config->output_final; /* with their statistics */
-  if (s->row_count) return saved || s->saves.statistics.all.nonfinite ? field_check_rows(s, e) : 0;
-  field_log_statistics(s, &s->saves.statistics, log_detail);
-  return field_refuse_nonfinite(s, &s->saves.statistics, e);
+  if (!s->row_count) field_log_statistics(s, &s->saves.statistics, log_detail);
+  return field_refuse(s, e);
 }
 
 /* What the file says of itself that is saved after a step. */
@@ -154,10 +158,12 @@ typedef struct field_job {
   atomic_int next; /* of its rows to be written */
 } field_job;
 
-/* A row of a stack on its way to its file. */
+/* A row of a stack on its way to its file: plane z begins at points + z * plane. */
 typedef struct field_row {
-  const field_job *job;
-  shot *s;
+  const shot *s;
+  const float *points;
+  size_t plane;
+  measure measure;
   field_statistics statistics;
 } field_row;
 
@@ -185,62 +191,58 @@ static int field_copy_measured(void *context, error *e) {
   return field_refuse_nonfinite(s, &j->statistics, e);
 }
 
-/* Plane z of a row in the copy. */
-static const float *field_row_at(const field_row *r, int z) {
-  const slab *b = &r->s->engine->slab;
-  return snapshot_points(b, r->job->planes) + (size_t)z * b->plane + (size_t)r->s->row * b->pitch;
-}
-
 /* A field_source. */
-static int field_copied_row(void *context, int z, int planes, float *values, error *e) {
+static int field_row_planes(void *context, int z, int planes, float *values, error *e) {
   const field_row *r = context;
   const size_t nx = (size_t)r->s->engine->slab.nx;
   (void)e;
   for (int i = 0; i < planes; i++)
-    memcpy(values + (size_t)i * nx, field_row_at(r, z + i), nx * sizeof *values);
+    memcpy(values + (size_t)i * nx, r->points + (size_t)(z + i) * r->plane, nx * sizeof *values);
   return 0;
 }
 
 /* A field_measured. */
 static int field_row_measured(void *context, error *e) {
   field_row *r = context;
-  const engine *g = r->s->engine;
-  measure m;
-  r->statistics.step = r->job->meta.run.step;
-  if (!measure_open(&m, NULL, &g->files_slab, g->comm, 0, e)) {
-    for (int z = 0; z < g->slab.nz; z++) measure_plane(&m, z, field_row_at(r, z));
-    if (!measure_finish(&m, NULL, false, &r->statistics, e)) field_refuse_nonfinite(r->s, &r->statistics, e);
-  }
-  measure_close(&m);
+  r->measure.args.field.plane = r->plane;
+  return measure_field(&r->measure, r->points, true, &r->statistics, e)
+             ? e->id
+             : field_refuse_nonfinite(r->s, &r->statistics, e);
+}
+
+static int field_write_host_row(shot *s, field_row *r, int64_t step, error *e) {
+  const engine *g = s->engine;
+  const request_own own = {.io = &s->io, .planes = &(field_planes){field_row_planes, r}};
+  field_meta meta = field_meta_of(s, step);
+  r->statistics.step = step;
+  meta.statistics = &r->statistics, meta.measured = field_row_measured;
+  if (!measure_open(&r->measure, NULL, &g->files_slab, g->comm, s->config->histogram, e))
+    files_do(g->files, &(request){FILES_WRITE_FIELD, .path = s->io.path, .field = &meta, .own = own}, e);
+  measure_close(&r->measure);
   return e->id;
 }
 
-/* A field_source. */
-static int field_row_planes(void *context, int z, int planes, float *values, error *e) {
-  const field_row *r = context;
-  return shot_bring(r->s, field_saved(r->s->lead), z, planes, values, e);
-}
-
-/* The field of a row after `step`: from the job's copy, or from the device, where its lead has measured it. */
-static int field_write_row(shot *s, const field_job *job, int64_t step, error *e) {
-  const bool copied = job && job->copy;
-  field_row r = {.job = job, .s = s};
-  field_meta meta = field_meta_of(s, step);
-  meta.statistics = &r.statistics;
-  if (copied)
-    meta.measured = field_row_measured;
-  else
-    r.statistics = s->saves.statistics;
-  const request_own own = {.io = &s->io,
-                           .planes = &(field_planes){copied ? field_copied_row : field_row_planes, &r}};
-  return files_do(s->engine->files,
-                  &(request){FILES_WRITE_FIELD, .path = s->io.path, .field = &meta, .own = own}, e);
+/* The field of a row after `step`: from the copy, or, where that is NULL, from the device. */
+static int field_write_row(shot *s, const float *copy, int64_t step, error *e) {
+  const slab *b = &s->engine->slab;
+  float *brought = NULL;
+  if (copy) {
+    field_row r = {.s = s, .points = snapshot_points(b, copy) + (size_t)s->row * b->pitch, .plane = b->plane};
+    return field_write_host_row(s, &r, step, e);
+  }
+  if (!ALLOC(e, brought, (size_t)b->nz * (size_t)b->nx, "a field to be saved") &&
+      !shot_bring(s, field_saved(s->lead), 0, b->nz, brought, e)) {
+    field_row r = {.s = s, .points = brought, .plane = (size_t)b->nx};
+    field_write_host_row(s, &r, step, e);
+  }
+  free(brought);
+  return e->id;
 }
 
 static void *field_write_rows(void *argument) {
   field_job *j = argument;
   for (int i; (i = atomic_fetch_add(&j->next, 1)) < j->s->row_count;)
-    if (!j->rows[i].id) field_write_row(j->s->rows[i], j, j->meta.run.step, &j->rows[i]);
+    if (!j->rows[i].id) field_write_row(j->s->rows[i], j->planes, j->meta.run.step, &j->rows[i]);
   return NULL;
 }
 
@@ -369,7 +371,7 @@ int save_field(shot *s, error *e) {
     s->saves.io_seconds += MPI_Wtime() - begin;
     TRY(field_measure(s, true, e));
     field_log_statistics(s, &s->saves.statistics, log_line);
-    TRY(s->row_count ? field_check_rows(s, e) : field_refuse_nonfinite(s, &s->saves.statistics, e));
+    TRY(field_refuse(s, e));
     begin = MPI_Wtime(); /* measuring has waited for the steps under way: they are not I/O */
     watchdog_tell(s->stepper.watch, WATCH_NOT, s->stepper.step);
   }
@@ -423,7 +425,7 @@ static int field_look(void *self, const float *field, int64_t step, int stream, 
   return save_field(self, e);
 }
 
-/* Of a row: the last field, which its lead has measured and may have had saved, and the list of all. */
+/* Of a row: the last field, unless its lead has had it saved, and the list of all. */
 static int field_finish_row(shot *s, int64_t step, error *e) {
   const field_meta meta = field_meta_of(s, step);
   if (s->config->output_final && field_limit(s, step - 1) != 1) {
