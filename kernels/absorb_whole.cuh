@@ -16,9 +16,8 @@ namespace absorbing {
 enum {
   WHOLE_MEDIA = 1, /* media of an equation, at most: there is room for the copies of one */
   WHOLE_PIECE = 7, /* points of a piece of a layer, at least: it begins with eight rows that it only reads */
-  WHOLE_CROSSING =
-      5, /* ... where layers cross: a turn takes twice as long, and the launch waits for the longest */
-  WHOLE_ENOUGH = 100 /* blocks: where there are fewer, layers are cut into pieces. More pieces read more. */
+  WHOLE_CROSSING = 5, /* the same where layers cross: a turn takes twice as long there */
+  WHOLE_ENOUGH = 100  /* blocks: where there are fewer, layers are cut into pieces. More pieces read more. */
 };
 
 /* Two floats on 8 bytes. */
