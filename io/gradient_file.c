@@ -113,17 +113,23 @@ static int gradient_read_block(const input *in, const dataset_block *b, float *v
   return dataset_read(in->dataset, b, values, why) ? FAIL(e, FIELD_DAMAGED, in->file, why) : 0;
 }
 
-static int gradient_read_planes(const gradient_addends *a, int shot, const char *name, const dataset_block *b,
-                                float *values, error *e) {
-  input in;
+/* Is a dataset of this file a field of the grid? */
+static int gradient_check_shape(const gradient_addends *a, const char *file, hid_t dataset, error *e) {
+  const slab *s = &a->slab;
   hsize_t shape[H5S_MAX_RANK];
   char text[SHAPE_TEXT];
   int rank = 0;
-  if (gradient_open(a, shot, name, &in, e)) return e->id;
-  if (!dataset_shape(in.file, in.dataset, shape, &rank, text, e) &&
-      (rank != 3 || shape[0] != (hsize_t)a->slab.nz || shape[1] != b->count[1] || shape[2] != b->count[2]))
-    FAIL(e, FIELD_SHAPE, in.file, a->slab.nz, a->slab.ny, a->slab.nx, text);
-  if (!e->id) gradient_read_block(&in, b, values, e);
+  TRY(dataset_shape(file, dataset, shape, &rank, text, e));
+  const bool same =
+      rank == 3 && shape[0] == (hsize_t)s->nz && shape[1] == (hsize_t)s->ny && shape[2] == (hsize_t)s->nx;
+  return same ? 0 : FAIL(e, FIELD_SHAPE, file, s->nz, s->ny, s->nx, text);
+}
+
+static int gradient_read_planes(const gradient_addends *a, int shot, const char *name, const dataset_block *b,
+                                float *values, error *e) {
+  input in;
+  if (!gradient_open(a, shot, name, &in, e) && !gradient_check_shape(a, in.file, in.dataset, e))
+    gradient_read_block(&in, b, values, e);
   input_close(&in);
   return e->id;
 }
@@ -204,16 +210,10 @@ static bool gradient_has(const gradient_addends *a, const char *name) {
  * they are read. */
 static uint64_t gradient_find_field(const gradient_addends *a, const input *in, const char *name) {
   const hid_t dataset = H5Dopen2(in->opened, name, H5P_DEFAULT);
-  const hsize_t nz = (hsize_t)a->slab.nz, ny = (hsize_t)a->slab.ny, nx = (hsize_t)a->slab.nx;
-  hsize_t shape[H5S_MAX_RANK];
-  char text[SHAPE_TEXT];
-  error none = {0};
-  int rank = 0;
+  error other = {0};
   uint64_t at = 0;
   if (dataset < 0) return 0;
-  const bool same = !dataset_shape(in->file, dataset, shape, &rank, text, &none) && rank == 3 &&
-                    shape[0] == nz && shape[1] == ny && shape[2] == nx;
-  if (same) dataset_plain(dataset, &at);
+  if (!gradient_check_shape(a, in->file, dataset, &other)) dataset_plain(dataset, &at);
   H5Dclose(dataset);
   return at;
 }
@@ -267,6 +267,19 @@ static int gradient_sum_signals(gradient_addends *a, gradient_meta *sum, error *
   return e->id;
 }
 
+/* Fields that the first shot has. */
+static void gradient_find_fields(gradient_addends *a, gradient_addend *from, field_planes *parts,
+                                 field_name *names) {
+  for (int i = 0; i < GRADIENT_FIELDS; i++) {
+    const int k = a->fields;
+    if (!gradient_has(a, GRADIENT_NAMES[i].name)) continue;
+    names[k] = GRADIENT_NAMES[i];
+    from[k] = (gradient_addend){a, k};
+    parts[k] = (field_planes){gradient_add_planes, &from[k]};
+    a->field[a->fields++] = &GRADIENT_NAMES[i];
+  }
+}
+
 /* As many threads as have memory for sums and values of a block of planes. */
 static void gradient_share_way(const gradient_addends *a, io_way *way) {
   const size_t plane = (size_t)a->slab.ny * (size_t)a->slab.nx, block = ADDED_BYTES / sizeof(float),
@@ -288,14 +301,7 @@ static int gradient_write_sum(gradient_addends *a, const field_meta *meta, error
   gradient_share_way(a, &way);
   field_io_init(&io, &way, &a->slab, IO_COLLECTIVE);
   io.path = a->path;
-  for (int i = 0; i < GRADIENT_FIELDS; i++) {
-    const int k = a->fields;
-    if (!gradient_has(a, GRADIENT_NAMES[i].name)) continue;
-    names[k] = GRADIENT_NAMES[i];
-    from[k] = (gradient_addend){a, k};
-    parts[k] = (field_planes){gradient_add_planes, &from[k]};
-    a->field[a->fields++] = &GRADIENT_NAMES[i];
-  }
+  gradient_find_fields(a, from, parts, names);
   if (!misfit) sum.misfit = NULL;
   for (int i = 0; i < a->count && (misfit || a->fields); i++) TRY(gradient_look(a, i, misfit, e));
   TRY(gradient_sum_signals(a, &sum, e));
