@@ -25,14 +25,18 @@ int launcher_ranks(void) {
   return launcher_number(sizeof names / sizeof *names, names);
 }
 
-bool launcher_one_node(void) {
+/* Of them, those of this node; 0: unknown. */
+static int launcher_local_ranks(void) {
   static const char *const names[] = {"OMPI_COMM_WORLD_LOCAL_SIZE"};
+  return launcher_number(1, names);
+}
+
+bool launcher_one_node(void) {
   const int ranks = launcher_ranks();
-  return ranks <= 1 || launcher_number(1, names) == ranks;
+  return ranks <= 1 || launcher_local_ranks() == ranks;
 }
 
 void launcher_unbind(void) {
-  static const char *const names[] = {"OMPI_COMM_WORLD_LOCAL_SIZE"};
   static const char *const asked[] = {"OMPI_MCA_hwloc_base_binding_policy", "OMPI_MCA_hwloc_base_cpu_set",
                                       "OMPI_MCA_hwloc_base_cpu_list", "OMPI_MCA_rmaps_base_mapping_policy",
                                       "OMPI_MCA_orte_rankfile"};
@@ -44,7 +48,7 @@ void launcher_unbind(void) {
     if (getenv(asked[i])) return;
   if (sched_getaffinity(0, sizeof mine, &mine) || sched_getaffinity(getppid(), sizeof parents, &parents))
     return;
-  const int ranks = launcher_number(1, names);
+  const int ranks = launcher_local_ranks();
   if (ranks > 0 && CPU_COUNT(&mine) < CPU_COUNT(&parents) / ranks)
     sched_setaffinity(0, sizeof parents, &parents);
 }
