@@ -158,11 +158,11 @@ typedef struct field_job {
   atomic_int next; /* of its rows to be written */
 } field_job;
 
-/* A row of a stack on its way to its file: plane z begins at points + z * plane. */
+/* A row of a stack on its way to its file, in host memory. */
 typedef struct field_row {
   const shot *s;
+  slab slab; /* of a shot, but with planes as far apart as they lie in */
   const float *points;
-  size_t plane;
   measure measure;
   field_statistics statistics;
 } field_row;
@@ -194,47 +194,42 @@ static int field_copy_measured(void *context, error *e) {
 /* A field_source. */
 static int field_row_planes(void *context, int z, int planes, float *values, error *e) {
   const field_row *r = context;
-  const size_t nx = (size_t)r->s->engine->slab.nx;
+  const size_t nx = (size_t)r->slab.nx;
   (void)e;
   for (int i = 0; i < planes; i++)
-    memcpy(values + (size_t)i * nx, r->points + (size_t)(z + i) * r->plane, nx * sizeof *values);
+    memcpy(values + (size_t)i * nx, r->points + (size_t)(z + i) * r->slab.plane, nx * sizeof *values);
   return 0;
 }
 
 /* A field_measured. */
 static int field_row_measured(void *context, error *e) {
   field_row *r = context;
-  r->measure.args.field.plane = r->plane;
-  return measure_field(&r->measure, r->points, true, &r->statistics, e)
-             ? e->id
-             : field_refuse_nonfinite(r->s, &r->statistics, e);
+  TRY(measure_field(&r->measure, r->points, true, &r->statistics, e));
+  return field_refuse_nonfinite(r->s, &r->statistics, e);
 }
 
-static int field_write_host_row(shot *s, field_row *r, int64_t step, error *e) {
+static int field_write_host_row(shot *s, const float *points, size_t plane, int64_t step, error *e) {
   const engine *g = s->engine;
-  const request_own own = {.io = &s->io, .planes = &(field_planes){field_row_planes, r}};
+  field_row r = {.s = s, .slab = g->files_slab, .points = points, .statistics.step = step};
+  const request_own own = {.io = &s->io, .planes = &(field_planes){field_row_planes, &r}};
   field_meta meta = field_meta_of(s, step);
-  r->statistics.step = step;
-  meta.statistics = &r->statistics, meta.measured = field_row_measured;
-  if (!measure_open(&r->measure, NULL, &g->files_slab, g->comm, s->config->histogram, e))
+  r.slab.plane = plane;
+  meta.statistics = &r.statistics, meta.measured = field_row_measured;
+  if (!measure_open(&r.measure, NULL, &r.slab, g->comm, s->config->histogram, e))
     files_do(g->files, &(request){FILES_WRITE_FIELD, .path = s->io.path, .field = &meta, .own = own}, e);
-  measure_close(&r->measure);
+  measure_close(&r.measure);
   return e->id;
 }
 
 /* The field of a row after `step`: from the copy, or, where that is NULL, from the device. */
 static int field_write_row(shot *s, const float *copy, int64_t step, error *e) {
   const slab *b = &s->engine->slab;
-  float *brought = NULL;
-  if (copy) {
-    field_row r = {.s = s, .points = snapshot_points(b, copy) + (size_t)s->row * b->pitch, .plane = b->plane};
-    return field_write_host_row(s, &r, step, e);
-  }
-  if (!ALLOC(e, brought, (size_t)b->nz * (size_t)b->nx, "a field to be saved") &&
-      !shot_bring(s, field_saved(s->lead), 0, b->nz, brought, e)) {
-    field_row r = {.s = s, .points = brought, .plane = (size_t)b->nx};
-    field_write_host_row(s, &r, step, e);
-  }
+  const size_t nx = (size_t)b->nx, own = (size_t)s->row * b->pitch;
+  float *brought;
+  if (copy) return field_write_host_row(s, snapshot_points(b, copy) + own, b->plane, step, e);
+  TRY(ALLOC(e, brought, (size_t)b->nz * nx, "a field to be saved"));
+  if (!shot_bring(s, field_saved(s->lead), 0, b->nz, brought, e))
+    field_write_host_row(s, brought, nx, step, e);
   free(brought);
   return e->id;
 }
@@ -258,8 +253,8 @@ static int field_write_job(writer_job *job, error *e) {
   field_job *j = (field_job *)job;
   shot *s = j->s;
   TRY(save_queue_wait(s, j->copy, e));
-  if (j->rows) {
-    thread_share(s->engine->files->way->compressors, field_write_rows, j);
+  if (j->rows) { /* without a writer MPI is for one thread at a time */
+    thread_share(s->saves.writer ? s->engine->files->way->compressors : 1, field_write_rows, j);
     return 0;
   }
   if (j->copy) j->meta.measured = field_copy_measured;
