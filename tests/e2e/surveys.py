@@ -237,6 +237,11 @@ def stacks(program, nx=70, **more):
     check(re.search(r"step [1-9]0: the field is not finite at \d+ of \d+ points, first at x = \d+, y = 0,", result.out), f"{result}")
     for name in names[:3] + names[5:]:
         check_same(program, name, "beside one that failed", kinds=kinds)
+    late = program.run(config, *changes, "survey.at_once=4", "report.check_every=200", "output.path=out/late")
+    check(late.code == 3 and "shot 0005 (shots.txt:5) failed: step 45: the field is not finite" in late.out, f"{late}")
+    check(list(fields_of(program, "out/late/0005")) == [0], "a field that is not finite was saved")
+    for name in names[:3] + names[5:]:
+        check_same(program, name, "beside one that could not be saved", "out/late", kinds)
     before = {p: p.stat().st_mtime_ns for p in (program.folder / "out/line").glob("*.h5")}
     (program.folder / "shots.txt").write_text("\n".join(rows) + "\n")
     result = program.succeed(config, *changes, "survey.at_once=4")
