@@ -215,7 +215,7 @@ def stacks(program, nx=70, **more):
     for about, changes, kinds in (
             ("media", [f"medium.{key}={value}" for key, value in MEDIA.items()] + [*maps, "output.every=45"], (traces, ".maps.hdf", *saved)),
             ("density", ["medium.density=2d.h5:/rho", "output.final=on", "report.histogram=9"], (traces, saved[-1])),
-            ("cut", ["output.every=40", "output.final=on", "output.box=2 30 0 0 0 25", "output.stride=2 1 3", "output.compress=1"],
+            ("cut", ["output.every=40", "output.final=on", f"output.box=2 {nx - 40} 0 0 0 25", "output.stride=2 1 3", "output.compress=1"],
              (traces, ".00000000.hdf", ".00000040.hdf", ".00000080.hdf", ".00000090.hdf")),
             ("field", ["initial.u=2d.h5:/u", "boundary.x=periodic"], (traces,)),
             ("plain", ["boundary.z_hi=neumann", *maps, "output.every=45", "output.compress=2", "report.histogram=7"], (traces, ".maps.hdf", *saved))):
