@@ -3,6 +3,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include "base/numbers.h"
 #include "config_keys.h"
 
 const choice *config_choice(const choice *choices, int value) {
@@ -265,6 +266,10 @@ config_cut config_cut_of(const config *c, int axis) {
             last = (int)fmin(most - 1, fmax(-1, floor((box[1] - a.first) / a.spacing + SLACK))),
             every = (int)c->output_stride[axis];
   return (config_cut){first, last < first ? 0 : (last - first) / every + 1, every};
+}
+
+int config_cut_below(config_cut cut, int point) {
+  return point <= cut.first ? 0 : smaller(cut.count, (point - cut.first + cut.every - 1) / cut.every);
 }
 
 bool config_cuts(const config *c) {

@@ -245,6 +245,8 @@ typedef struct config_cut {
   int first, count, every;
 } config_cut;
 config_cut config_cut_of(const config *c, int axis);
+/* How many of them are below this point of the axis? */
+int config_cut_below(config_cut cut, int point);
 /* Are that fewer than the grid has, along some axis? */
 bool config_cuts(const config *c);
 /* Does the run keep maps? */

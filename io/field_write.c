@@ -37,12 +37,6 @@ field_grid field_grid_of(const field_meta *m, const slab *s) {
   return g;
 }
 
-/* Planes of the file that lie below plane z of the grid. */
-static int write_planes_below(const field_writer *w, int z) {
-  const config_cut *cut = &w->grid.cut[2];
-  return z <= cut->first ? 0 : smaller(cut->count, (z - cut->first + cut->every - 1) / cut->every);
-}
-
 /* --- all but the values ----------------------------------------------------------------------------------------- */
 
 /* The dataset /histogram with its axis /bin, and the root attributes q01 and so on. */
@@ -256,7 +250,8 @@ static int write_planes(field_writer *w, error *e) {
                       .move = compress ? write_put_chunk : NULL,
                       .context = w,
                       .deflate = compress};
-  const int first = write_planes_below(w, s->z0), count = write_planes_below(w, s->z0 + s->nz) - first;
+  const config_cut planes = w->grid.cut[2];
+  const int first = config_cut_below(planes, s->z0), count = config_cut_below(planes, s->z0 + s->nz) - first;
   const uint64_t plane = (uint64_t)w->grid.cut[0].count * (uint64_t)w->grid.cut[1].count * sizeof(float);
   field_rows rows[WRITE_PARTS];
   row_part own[WRITE_PARTS];

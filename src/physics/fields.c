@@ -75,6 +75,13 @@ size_t fields_saved(const field_set *f, const slab *s) {
   return floats;
 }
 
+uint64_t fields_saved_values(const field_set *f) {
+  int64_t values = 0;
+  for (const field *a = f->list; a < f->list + f->count; a++)
+    for (int k = 0; a->saved && k < a->count; k++) values += a->slices[k].owned * a->shape[1] * a->shape[2];
+  return (uint64_t)values;
+}
+
 double fields_saved_globally(const field_set *f) {
   double floats = 0;
   for (const field *a = f->list; a < f->list + f->count; a++)

@@ -3,6 +3,7 @@
 #define STENCIL_FIELDS_H
 
 #include <stdbool.h>
+#include <stdint.h>
 #include "config/config.h"
 #include "halo/slab.h"
 
@@ -69,8 +70,9 @@ void fields_plan(field_set *f, const config *c, const slab *s, const struct abso
 size_t field_plane(const field *f, const slab *s);
 /* Floats of device memory of the states and media: layers have their own. */
 size_t fields_floats(const field_set *f, const slab *s);
-/* Floats of this slab's own planes in all fields that are saved, and of the global arrays of these. */
+/* Floats of this slab's own planes in all fields that are saved, without what pads rows, and of the global arrays. */
 size_t fields_saved(const field_set *f, const slab *s);
+uint64_t fields_saved_values(const field_set *f);
 double fields_saved_globally(const field_set *f);
 
 #endif

@@ -113,7 +113,7 @@ static int save_checkpoint_submit(shot *s, error *e) {
   checkpoint_job *j = save_checkpoint_job(s, saved, e);
   if (!j) return e->id;
   j->copy = copy;
-  j->job.bytes = floats * sizeof(float);
+  j->job.bytes = fields_saved_values(&f) * sizeof(float);
   /* A device that fails here may fail alone. Where the field is being saved too, nobody has waited for the steps. */
   if (!copy && stepper_sync(&s->stepper, e)) error_abort(e, s->engine->comm);
   if (checkpoint_arrays_make(&j->arrays, s, true, copy, e)) error_abort(e, s->engine->comm);

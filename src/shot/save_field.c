@@ -339,12 +339,22 @@ static field_job *field_make_job(shot *s, error *e) {
   return NULL;
 }
 
+/* Of the values that this rank's planes have in the file, or in the files of a stack's rows. */
+static uint64_t field_bytes(const shot *s) {
+  config_cut cut[3];
+  for (int axis = 0; axis < 3; axis++) cut[axis] = config_cut_of(s->config, axis);
+  const slab *z = &s->engine->slab;
+  const int planes = config_cut_below(cut[2], z->z0 + z->nz) - config_cut_below(cut[2], z->z0);
+  return (uint64_t)cut[0].count * (uint64_t)cut[1].count * (uint64_t)planes *
+         (uint64_t)larger(s->row_count, 1) * sizeof(float);
+}
+
 /* The field in the device, which is idle, or what it will hold when the steps enqueued so far are done. */
 static int field_submit(shot *s, snapshot *copy, error *e) {
   stepper *p = &s->stepper;
   field_job *j = field_make_job(s, e);
   TRY(e->id);
-  j->job.bytes = snapshot_field_floats(&s->engine->slab) * sizeof(float);
+  j->job.bytes = field_bytes(s);
   if (!copy) j->statistics = s->saves.statistics;
   s->transfer.field = field_saved(s);
   if (copy) {
