@@ -295,7 +295,7 @@ static bool verify_judge(verify *v, const taylor *t) {
 
 /* J of changes of both signs, ever smaller: the remainder falls as their square, until it is lost in rounding. */
 static int verify_taylor(verify *v, double J, bool *right, error *e) {
-  char text[160];
+  char text[160], slope_text[64] = "";
   taylor t = {.J = J};
   double before = 0;
   TRY(verify_derivative(v, &t, e));
@@ -304,15 +304,17 @@ static int verify_taylor(verify *v, double J, bool *right, error *e) {
     double more, less;
     TRY(verify_misfit_at(v, change, &more, e));
     TRY(verify_misfit_at(v, -change, &less, e));
-    const double remainder = fabs(more - J - change * t.derivative),
-                 slope = i ? log(before / remainder) / log(RATIO) : NAN;
+    const double remainder = fabs(more - J - change * t.derivative);
     t.quotients[i] = (more - less) / (2 * change);
-    t.square = t.square || fabs(slope - 2) <= SLOPE_LIMIT;
+    if (i > 0) { /* the first has none before it */
+      const double slope = log(before / remainder) / log(RATIO);
+      t.square = t.square || fabs(slope - 2) <= SLOPE_LIMIT;
+      snprintf(slope_text, sizeof slope_text, "slope of the remainder %.3f, ", slope);
+    }
     if (i == 0) t.curvature = (more + less - 2 * J) / (change * change);
     before = remainder;
-    snprintf(text, sizeof text,
-             "velocity changed by %.2g: slope of the remainder %.3f, quotient of differences off by %.2g",
-             change, slope, fabs(t.quotients[i] / t.derivative - 1));
+    snprintf(text, sizeof text, "velocity changed by %.2g: %squotient of differences off by %.2g", change,
+             slope_text, fabs(t.quotients[i] / t.derivative - 1));
     verify_add(v, text);
   }
   *right = verify_judge(v, &t) && *right;
