@@ -62,6 +62,17 @@ def volume(values, axes="zyx"):
     return ordered.reshape(shape).astype(np.float32, copy=False)
 
 
+def spacing_of(given):
+    """dx dy dz as three floats."""
+    try:
+        spacing = tuple(float(h) for h in given)
+    except (TypeError, ValueError):
+        spacing = ()
+    if len(spacing) != 3 or not all(0 < h < np.inf for h in spacing):
+        raise Error(f"spacing {given}: expected dx dy dz, three finite numbers > 0")
+    return spacing
+
+
 def from_raw(path, shape=None, axes="zyx", dtype="<f4"):
     """A .npy file, or a raw binary one of this shape (in the order of `axes`, the slowest first), as (nz, ny, nx)."""
     try:
@@ -74,6 +85,8 @@ def from_raw(path, shape=None, axes="zyx", dtype="<f4"):
         raise Error(f"{dtype}: no type that NumPy knows") from None
     except (EOFError, ValueError) as error:
         raise Error(f"{path}: {str(error).splitlines()[0]}") from None
+    if shape is None:
+        raise Error(f"{path}: a raw file needs a shape")
     if values.size != np.prod(shape):
         raise Error(f"{path}: expected {np.prod(shape)} values of {np.dtype(dtype)}, found {values.size}")
     return volume(values.reshape(shape), axes)
@@ -82,9 +95,9 @@ def from_raw(path, shape=None, axes="zyx", dtype="<f4"):
 def resample(values, spacing, wanted):
     """Values (nz, ny, nx) of spacing dx dy dz on a grid of another one, which begins at the same point: linear
     interpolation. An axis of one point stays."""
-    for axis, old, new in zip((2, 1, 0), spacing, wanted):
-        if old <= 0 or new <= 0:
-            raise Error(f"spacing {old:g} to {new:g} m: expected more than 0")
+    if np.ndim(values) != 3:
+        raise Error(f"expected values of shape (nz, ny, nx), found {np.shape(values)}")
+    for axis, old, new in zip((2, 1, 0), spacing_of(spacing), spacing_of(wanted)):
         last = values.shape[axis] - 1
         if last > 0 and new > last * old:
             raise Error(f"spacing {new:g} m: more than the model's {last * old:g} m along {'zyx'[axis]}")
@@ -109,6 +122,8 @@ def write_model(path, values, name="vp", shape=None, beside=False, **attributes)
     the configuration. `beside`: what the file holds stays. `attributes`: spacing (dx dy dz) and origin in m, units (m/s unless said); those of a Model are its own."""
     if isinstance(values, Model):
         values, attributes = values.values, {**values.attributes(), **attributes}
+    if "spacing" in attributes:
+        attributes["spacing"] = spacing_of(attributes["spacing"])
     full, shape = dataset_name(path, name), np.shape(values) if shape is None else tuple(shape)
     if len(shape) != 3 or min(shape) < 1:
         raise Error(f"{path}: expected values of shape (nz, ny, nx), found {shape}")
@@ -136,9 +151,12 @@ def write_model(path, values, name="vp", shape=None, beside=False, **attributes)
 
 def write_wavelet(path, time, values, name="wavelet"):
     """Writes a table of times (s, ascending) and values; returns FILE:/dataset for [source.N] wavelet."""
-    table = np.column_stack([time, values]).astype(np.float64)
-    if len(table) < 2 or not np.isfinite(table).all() or (np.diff(table[:, 0]) <= 0).any():
-        raise Error(f"{path}: expected two or more finite samples at ascending times")
+    try:
+        table = np.column_stack([time, values]).astype(np.float64)
+    except (TypeError, ValueError):
+        table = np.empty((0, 2))
+    if len(table) < 2 or table.shape[1] != 2 or not np.isfinite(table).all() or (np.diff(table[:, 0]) <= 0).any():
+        raise Error(f"{path}: expected two or more finite samples at as many ascending times")
     return write_table(path, table, name)
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from .errors import Error, reason
 from .files import Field, open_run
-from .models import Model, volume
+from .models import Model, spacing_of, volume
 
 TEXT, BINARY_END = 3200, 3600  # bytes of the text header, and of it and the binary header
 LONGEST, MOST = 32767, 32767  # interval (us) and samples of a trace that any reader of SEG-Y understands
@@ -157,7 +157,7 @@ def shots_of(run, shot):
     run = open_run(run) if table else run
     number = re.search(r"\d+$", run.path.name)
     shot = (int(number[0]) if number else 1) if shot is None else shot
-    if not 0 <= shot < 2**31:
+    if not isinstance(shot, (int, np.integer)) or not 0 <= shot < 2**31:
         raise Error(f"shot {shot}: expected a number from 0 to {2**31 - 1}")
     return [(shot, run)]
 
@@ -398,6 +398,7 @@ def from_segy(path, spacing=None, interval_in=None, inline_byte=189, crossline_b
     `interval_in`: what the sample interval counts, one of INTERVALS; mm unless said (mft in a file of feet). us: two-way times
     of interval velocities, which become depths. `delay`: whether the delay recording time is where the first sample lies.
     Returns a Model whose note says what was found and assumed."""
+    spacing = None if spacing is None else spacing_of(spacing)
     traces, binary, little = read_traces(path, inline_byte, crossline_byte)
     feet = binary["system"] == 2
     unit = interval_in or ("mft" if feet else "mm")

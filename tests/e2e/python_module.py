@@ -260,6 +260,13 @@ def models(program):
         check(same_bits(st.volume(u[:, 3, 5], "z"), u[:, 3:4, 5:6]) and same_bits(st.volume(u[:, 3].T, "xz"), u[:, 3:4]), "1D, 2D")
         for axes in ("zz", "zy", "xy"):
             expect([f"axes {axes}"], st.volume, u[0], axes)
+        expect(["needs a shape"], st.from_raw, "raw")
+        expect(["as many ascending times"], st.write_wavelet, "w.h5", [0, 1, 2], [1, 2])
+        for wrong in ((1, 2), (1, -1, 2), (1, 2, np.nan), "abc", 3, None):
+            expect(["three finite numbers > 0"], st.resample, u, (1, 1.5, 2), wrong)
+            expect(["three finite numbers > 0"], st.write_model, "wrong.h5", u, spacing=wrong)
+        check(not (program.folder / "wrong.h5").exists(), "a model of a wrong spacing was written")
+        expect(["found (22, 40)"], st.resample, u[0], (1, 1.5, 2), (1, 1, 1))
     line = (2 * z - 3 * y + 5 * x).astype(np.float32)
     for new in ((0.5, 1.5, 2), (1, 4, 3), (1.25, 1.5, 2.5)):
         got = st.resample(line, (1, 1.5, 2), new)
@@ -375,6 +382,7 @@ def segy_models(program):
         model = st.from_segy("volume.sgy")
         check(same_bits(model.values, u) and model.spacing == (25, 40, 12.5), f"{model.spacing} {model.note}")
         check(st.from_segy("volume.sgy", (1, 2, 3)).spacing == (1, 2, 3), "spacing was not taken")
+        expect(["three finite numbers > 0"], st.from_segy, "volume.sgy", (1, 2))
         for words, interval, changes in (("", 12500, {}), ("", 12500, {"CDP_X": 0, "CDP_Y": 0}), ("spacing", 12500, {"CDP_X": 30000 + 260 * x}),
                                          ("spacing", 12000, {}), ("(3010, 0) m, the velocities (3000, 0)", 12500, {"CDP_X": 30100 + 250 * x}),
                                          ("another order", 12500, {"INLINE_3D": 20 - y}), ("first depth 20 m", 12500, {"DelayRecordingTime": 20}),
