@@ -161,11 +161,25 @@ static int config_fill(config *c, config_entries *all, const config_given *given
   return config_check(c, all, e);
 }
 
-/* Begins the message with the shot's place where it is about what the shot does not say. */
+/* Is that wrong without the shot, too? */
+static bool config_fails_alike(const config_given *given, const error *e) {
+  config c;
+  error alone = {0};
+  if (config_make(&c, given, NULL, &alone)) return strcmp(alone.text, e->text) == 0;
+  config_free(&c);
+  return false;
+}
+
+/* Begins the message with the shot's place, unless it does already or all shots have the mistake. What is missing may be what the
+ * shot should say. */
 static void config_tell_shot(const config_given *given, const shot_line *s, error *e) {
   char place[PLACE_TEXT];
-  if (!s || (e->id != ERROR_CONFIG_MISSING && e->id != ERROR_USAGE_OVERRIDE)) return;
+  if (!s) return;
   config_place(place, config_shots(given), s->line);
+  const size_t length = strlen(place);
+  const bool missing = e->id == ERROR_CONFIG_MISSING || e->id == ERROR_USAGE_OVERRIDE;
+  if (strncmp(e->text, place, length) == 0 && e->text[length] == ':') return;
+  if (!missing && config_fails_alike(given, e)) return;
   const error bare = *e;
   *e = (error){0};
   error_set(e, ERROR_HERE, bare.id, "%s: %.*s", place, ERROR_TEXT - PLACE_TEXT, bare.text);

@@ -204,7 +204,7 @@ static bool check_is_utf8(const char *text) {
 /* The lists of saved fields, XML and JSON, name files in UTF-8. */
 static int check_output_path(checker *k) {
   if (check_is_utf8(check_base(k->c->output_path))) return 0;
-  return check_refuse(k, "output", "path", "a file name in UTF-8");
+  return check_refuse(k, "output", k->c->output_name[0] ? "name" : "path", "a file name in UTF-8");
 }
 
 /* Along an axis of one point a box may say anything. */

@@ -122,7 +122,7 @@ class Program:
                 process.wait()
             for file in (out, err):
                 file.seek(0)
-            result = Result(code, out.read().decode(), err.read().decode())
+            result = Result(code, out.read().decode(errors="replace"), err.read().decode(errors="replace"))
         if code is None:
             raise Hung(f"{command} hung for {timeout} s: {result}")
         return result

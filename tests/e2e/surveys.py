@@ -29,7 +29,7 @@ def prepare(program, lines, **changes):
         file["v"] = rng.uniform(1500, 3000, (24, 16, 24)).astype(np.float32)
         file["w"], file["at"] = rng.uniform(-1, 1, 40), [[3.2, 4, 5], [12, 8, 20.5], [7, 7, 7]]
         file["u"] = rng.uniform(-1, 1, (24, 16, 24)).astype(np.float32)
-    (program.folder / "shots.txt").write_bytes(("\n".join(lines) + "\n").encode())
+    (program.folder / "shots.txt").write_bytes(("\n".join(lines) + "\n").encode(errors="surrogateescape"))
     return program.config({**SURVEY, **changes})
 
 
@@ -122,10 +122,13 @@ def lines(program):
            ('"source.1.f0=3', "quotes must come in pairs"), ("source.1.f0=3\\", "something must follow a backslash"),
            ("output.name=a/b", "[output] name: expected a name without /"), ("output.name=0001", "the name of the shot of line 1"),
            ("receivers.line='1 1 1 2 2 2 3' receivers.positions=in.h5:/at", "[receivers] line: only without positions"),
+           ("receivers.positions=in.h5:/at", "[receivers] points: only without positions and line"),
+           ("output.name=\udcff", "[output] name: expected a file name in UTF-8"),
            ("output.name=" + "n" * 300, "[output] name: the value is longer than"), ("source.1.f0=5\0", "not a text file")]
     for line, words in bad:
         config = prepare(program, [good, "# a remark", line, good])
-        program.fail(1, ["shots.txt:3: ", words], config)
+        result = program.fail(1, ["shots.txt:3: ", words], config)
+        check(result.err.count("shots.txt:3: ") == 1, f"{result}")
     program.fail(1, ["shots.txt:3: "], config, np=2)
     config = prepare(program, [good, "", "source.1.f0=40"], **{"medium.quality": 50})
     program.fail(1, ["shots.txt:3: [medium] reference_frequency: required, since the f0 of shots differ"], config)
@@ -136,6 +139,8 @@ def lines(program):
             (program.folder / "shots.txt").unlink()
         program.fail(1, [words], config)
     config = prepare(program, [good, good])
+    result = program.fail(1, ["[grid] nx: expected"], config, "grid.nx=x")
+    check("shots.txt" not in result.err, f"a mistake of all shots: {result}")
     refused = [(["--restart", "auto"], "--restart: not with [survey] shots: the same command again"),
                (["-b", 5], "--benchmark: not with [survey] shots"), (["checkpoint.every_steps=5"], "[checkpoint] every_steps: only"),
                (["checkpoint.path=c", "survey.ranks_per_shot=1"], "[checkpoint] path: only"),
