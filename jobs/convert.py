@@ -57,15 +57,19 @@ def read(args, path, scale):
     return model
 
 
+def check_kept(out, *files):
+    """What is read is not written over."""
+    if any(os.path.exists(path) and os.path.exists(out) and os.path.samefile(path, out) for path in files):
+        raise st.Error(f"{out}: it would be written over what is read")
+
+
 def model_command(args):
     for name, lengths in (("spacing", args.spacing), ("resample", args.resample)):
         if lengths and not all(0 < h < np.inf for h in lengths):
             raise st.Error(f"--{name} {' '.join(map(str, lengths))}: expected three lengths > 0, in m")
     if args.config:
         output_of(args.config)  # an error before anything is written
-    for path in filter(None, (args.file, args.density)):
-        if os.path.exists(path) and os.path.exists(args.out) and os.path.samefile(path, args.out):
-            raise st.Error(f"{args.out}: it would be written over what is read")
+    check_kept(args.out, *filter(None, (args.file, args.density)))
     if args.density and args.gardner:
         raise st.Error("--density or --gardner, not both")
     model, rho, density = read(args, args.file, args.scale), None, None
@@ -98,6 +102,7 @@ def segy_command(args):
 
 
 def survey_command(args):
+    check_kept(args.out, *args.files)
     one = len(args.files) == 1 and args.files[0].lower().endswith((".sgy", ".segy"))
     shots = st.survey_from_segy(args.files[0]) if one else st.survey_from_sps(*args.files)
     print(st.write_survey(args.out, shots, args.config, args.within) + ("" if one else "; lengths taken as metres"))

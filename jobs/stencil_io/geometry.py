@@ -1,4 +1,5 @@
 """Where the sources and receivers of a survey are: from SEG-Y's headers or SPS files to a file of [survey] shots."""
+import shlex
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -164,6 +165,8 @@ def write_survey(path, shots, config=None, within=False):
     `config`: the file of the runs to be. Places then turn with its model's axes, and lines clear the receivers that it has.
     `within`: leave out what lies beyond its grid, shots without a receiver too."""
     keys = read_config(config) if config else {}
+    if Path(path).suffix == ".h5":
+        raise Error(f"{path}: a file of shots is text, and the receivers' places go beside it into a file that ends in .h5")
     if within and not config:
         raise Error("what lies within the grid only a configuration says")
     to_run, note = world_of(keys, back=True)
@@ -190,7 +193,7 @@ def write_survey(path, shots, config=None, within=False):
             places[same] = write_positions(beside, receivers, name)
         most = max(most, len(receivers))
         lines.append("source.1.position='{} {} {}'".format(*(f"{x:.12g}" for x in source[0])) +
-                     f"{cleared} receivers.positions={places[same]} output.name={name}\n")
+                     f"{cleared} {shlex.quote('receivers.positions=' + places[same])} output.name={name}\n")
     if not lines:
         raise Error(f"{path}: no shot lies within the grid of {config}")
     try:

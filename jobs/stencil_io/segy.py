@@ -174,7 +174,10 @@ def to_segy(run, path, interval=None, shot=None):
     try:
         with open(temporary, "wb") as file:
             for number, one in shots:
-                text, binary, data, note = gather(one if hasattr(one, "receivers") else open_run(one), interval, number)
+                run = one if hasattr(one, "receivers") else open_run(one)
+                if os.path.exists(path) and os.path.samefile(run.receivers.path, path):
+                    raise Error(f"{path}: it would be written over what is read")
+                text, binary, data, note = gather(run, interval, number)
                 if first is None:
                     first = binary
                     file.write(text + binary.tobytes())

@@ -527,11 +527,18 @@ def survey_geometry(program):
         tool(program, "convert", "segy", "line", "all.sgy")
         said = tool(program, "convert", "survey", "all.sgy", "geo.txt", "--config", "m.ini").out
         check("3 shots, at most 7 receivers each, 3 sets of them in geo.h5" in said and "turned" in said, said)
-        program.succeed("-q", "m.ini", *keys, "survey.shots=geo.txt", "output.path=again")
+        tool(program, "convert", "survey", "all.sgy", "it's a.txt", "--config", "m.ini")
+        for shots, path in (("geo.txt", "again"), ("it's a.txt", "quoted")):
+            program.succeed("-q", "m.ini", *keys, f"survey.shots={shots}", f"output.path={path}")
         for name in ("0001", "0002", "0003"):
-            one, other = (st.open_run(f"{path}/{name}").receivers for path in ("line", "again"))
+            one, other, quoted = (st.open_run(f"{path}/{name}").receivers for path in ("line", "again", "quoted"))
             check(np.abs(one.position - other.position).max() < 2e-3 and np.abs(one.source_position - other.source_position).max() < 2e-3,
                   f"{name}: {one.position} {other.position}")
+            check(np.array_equal(other.u, quoted.u), f"{name}: a name in quotes")
+        for words in (("survey", "all.sgy", "all.sgy"), ("segy", "line", "line/0002.receivers.h5"), ("survey", "all.sgy", "geo.h5")):
+            before = Path(words[-1]).read_bytes()
+            tool(program, "convert", *words, code=1)
+            check(Path(words[-1]).read_bytes() == before, f"{words}: written over")
         said = tool(program, "convert", "survey", "all.sgy", "near.txt", "--config", "m.ini", "--within").out
         check("3 shots" in said and "beyond" not in said, said)
         small = {**st.read_config("m.ini")}
