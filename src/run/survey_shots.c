@@ -198,12 +198,13 @@ static void survey_write_shots(survey_slot *t) {
   } else {
     survey_share(t, survey_finish_rows);
     if (!stepping->id) gradient_back(&t->back, stepping);
-    survey_share(t, survey_end_rows);
-    gradient_times *times = &t->shot.loop.gradient;
-    if (config_has_gradient(t->shot.config))
-      times->sums = MPI_Wtime() - t->shot.loop.end - times->back - times->again;
   }
-  shot_end(&t->shot, stepping);
+  shot_end(&t->shot, stepping); /* of a stack: nothing of its rows is being written any more */
+  if (t->v->stack == 1) return;
+  survey_share(t, survey_end_rows);
+  gradient_times *times = &t->shot.loop.gradient;
+  if (config_has_gradient(t->shot.config))
+    times->sums = MPI_Wtime() - t->shot.loop.end - times->back - times->again;
 }
 
 /* False: there is nothing to step. */

@@ -225,13 +225,17 @@ static int field_write_host_row(shot *s, const float *points, size_t plane, int6
 static int field_write_row(shot *s, const float *copy, int64_t step, error *e) {
   const slab *b = &s->engine->slab;
   const size_t nx = (size_t)b->nx, own = (size_t)s->row * b->pitch;
-  float *brought;
-  if (copy) return field_write_host_row(s, snapshot_points(b, copy) + own, b->plane, step, e);
-  TRY(ALLOC(e, brought, (size_t)b->nz * nx, "a field to be saved"));
-  if (!shot_bring(s, field_saved(s->lead), 0, b->nz, brought, e))
+  float *brought = NULL;
+  if (copy)
+    field_write_host_row(s, snapshot_points(b, copy) + own, b->plane, step, e);
+  else if (!ALLOC(e, brought, (size_t)b->nz * nx, "a field to be saved") &&
+           !shot_bring(s, field_saved(s->lead), 0, b->nz, brought, e))
     field_write_host_row(s, brought, nx, step, e);
   free(brought);
-  return e->id;
+  TRY(e->id);
+  s->saves.series.whole++;
+  s->saves.series.behind = true;
+  return 0;
 }
 
 static void *field_write_rows(void *argument) {
@@ -408,7 +412,7 @@ int save_field_begin(shot *s, bool dry, error *e) {
 
 int save_field_finish(shot *s, error *e) {
   error known = {0}, mine = {0};
-  if (!s->saves.open) return e->id;
+  if (!s->saves.open && !s->lead) return e->id;
   save_queue_finish(s, &known); /* its failure is in `e` already */
   if (!s->saves.series.behind) return e->id;
   const field_meta meta = field_meta_of(s, shot_step(s));
@@ -430,15 +434,11 @@ static int field_look(void *self, const float *field, int64_t step, int stream, 
   return save_field(self, e);
 }
 
-/* Of a row: the last field, unless its lead has had it saved, and the list of all. */
+/* Of a row: the last field, unless its lead has had it saved. */
 static int field_finish_row(shot *s, int64_t step, error *e) {
-  const field_meta meta = field_meta_of(s, step);
-  if (s->config->output_final && field_limit(s, step - 1) != 1) {
-    TRY(field_write_row(s, NULL, step, e));
-    TRY(field_list_step(s, step, e));
-  }
-  return s->saves.series.count ? field_write_series(s, &meta, s->saves.series.steps, s->saves.series.count, e)
-                               : 0;
+  if (!s->config->output_final || field_limit(s, step - 1) == 1) return 0;
+  TRY(field_write_row(s, NULL, step, e));
+  return field_list_step(s, step, e);
 }
 
 /* The last field, unless the run before a restart has saved it. */

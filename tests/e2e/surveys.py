@@ -245,6 +245,8 @@ def stacks(program, nx=70, **more):
     late = program.run(config, *changes, "survey.at_once=4", "report.check_every=200", "output.path=out/late")
     check(late.code == 3 and "shot 0005 (shots.txt:5) failed: step 45: the field is not finite" in late.out, f"{late}")
     check(list(fields_of(program, "out/late/0005")) == [0], "a field that is not finite was saved")
+    lists = json.loads((program.folder / "out/late/0005.hdf.series").read_text())["files"]
+    check([one["name"] for one in lists] == ["0005.00000000.hdf"], f"the lists of a shot that failed: {lists}")
     for name in names[:3] + names[5:]:
         check_same(program, name, "beside one that could not be saved", "out/late", kinds)
     before = {p: p.stat().st_mtime_ns for p in (program.folder / "out/line").glob("*.h5")}
