@@ -93,6 +93,8 @@ enum series_found series_find(const char *path, int64_t step, const slab *slab, 
  * for ParaView, each atomically. */
 int series_write(const char *path, const int64_t *steps, int64_t count, const slab *slab,
                  const field_meta *meta, error *e);
+/* Rank 0 only: the list PATH.oldN and its ending, which was moved there with all its fields, names them as they are now. */
+int series_move_aside(const char *path, const char *ending, int number, error *e);
 
 /* "1.10.8 (parallel)": the HDF5 in use, at most 64 bytes. */
 void field_io_version(char text[64]);

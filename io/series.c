@@ -1,5 +1,6 @@
 /* The list of saved fields with their times, for two kinds of readers: PATH.xdmf for those of XDMF 3, PATH.hdf.series for
  * ParaView, which finds the times of a series nowhere else. */
+#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -116,4 +117,29 @@ int series_write(const char *path, const int64_t *steps, int64_t count, const sl
   const series_list l = {slash ? slash + 1 : path, steps, count, s, meta};
   TRY(series_put(path, OUTPUT_ENDINGS[OUTPUT_XDMF], series_print_xdmf, &l, e));
   return series_put(path, OUTPUT_ENDINGS[OUTPUT_PARAVIEW], series_print_json, &l, e);
+}
+
+int series_move_aside(const char *path, const char *ending, int number, error *e) {
+  const char *const digits = "0123456789";
+  char file[FILE_NAME + 16], *text = NULL, *made = NULL;
+  size_t room = 0, length = 0;
+  snprintf(file, sizeof file, "%s.old%d%s", path, number, ending);
+  FILE *from = fopen(file, "r");
+  if (!from && errno == ENOENT) return 0;
+  if (!from) return FAIL(e, FILE_WRITE, file, strerror(errno));
+  const bool any = getdelim(&text, &room, '\0', from) > 0;
+  FILE *to = any ? open_memstream(&made, &length) : NULL;
+  for (const char *c = text; to && *c; c++) {
+    const char *end = *c == '.' ? c + 1 + strspn(c + 1, digits) : c;
+    /* a name ends with a quotation mark, or goes on with a dataset */
+    if (end - c > 8 && strncmp(end, ".hdf", 4) == 0 && (end[4] == '"' || end[4] == ':'))
+      fprintf(to, ".old%d", number);
+    fputc(*c, to);
+  }
+  fclose(from);
+  if (any && (!to || fclose(to))) FAIL(e, OUT_OF_MEMORY, length, "the list of saved fields");
+  if (any && !e->id) text_write(file, made, e);
+  free(text);
+  free(made);
+  return e->id;
 }

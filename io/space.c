@@ -65,6 +65,11 @@ static bool space_keeps(const config *c, const space_steps *w, const char *file)
   return which == OUTPUT_FILES || (which <= OUTPUT_PARAVIEW ? lists : config_writes(c, which));
 }
 
+static bool space_lists(const char *ending) {
+  return strcmp(ending, OUTPUT_ENDINGS[OUTPUT_XDMF]) == 0 ||
+         strcmp(ending, OUTPUT_ENDINGS[OUTPUT_PARAVIEW]) == 0;
+}
+
 /* One pass over the folder: finds the next free number, or moves. */
 static int space_pass(const config *c, const space_steps *w, bool moves, space_aside *aside, error *e) {
   char folder[FILE_NAME], name[FILE_NAME + 256];
@@ -86,7 +91,8 @@ static int space_pass(const config *c, const space_steps *w, bool moves, space_a
     snprintf(name, sizeof name, "%s/%s", folder, d->d_name);
     if (lstat(name, &s) || S_ISDIR(s.st_mode) || config_reads(c, name)) continue;
     *(keeps ? &aside->traces : &aside->files) += 1;
-    if (moves && !keeps) path_move_aside(c->output_path, rest, &aside->number, e);
+    if (!moves || keeps || path_move_aside(c->output_path, rest, &aside->number, e)) continue;
+    if (S_ISREG(s.st_mode) && space_lists(rest)) series_move_aside(c->output_path, rest, aside->number, e);
   }
   closedir(open);
   if (!moves) aside->number = last + 1;

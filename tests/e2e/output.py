@@ -252,6 +252,9 @@ def leftovers(program):
         check(told == [("moved", "5", "out/u.old2")], f"{io}: traces only: said {told}")
         check(lists | field_names(0, 6, 12) == {n.removeprefix(".old2") for n in after if ".old2" in n}, f"{io}: {sorted(after)}")
         check(not after.keys() & (lists | field_names(0, 6, 12)), f"{io}: {sorted(after)}")
+        for ending in lists:
+            named = re.findall(r"u\S*?\.hdf", after[".old2" + ending].decode())
+            check(named == [f"u.old2.{step:08d}.hdf" for step in (0, 6, 12)], f"{io}: lists of moved fields name {named}")
         out = program.succeed(config, *options, "output.final=off", "output.every=0", np=ranks).out
         check(not ASIDE.search(out) and under(program).keys() == after.keys(), f"{io}: the same run again: {sorted(under(program))}")
 
