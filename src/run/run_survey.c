@@ -312,6 +312,8 @@ static int survey_conclude(survey_group *v, bool done, error *e) {
   v->done.seconds = totals.seconds, v->done.shots = totals.done - totals.before;
   if (done && v->done.shots && announce_survey(&v->slots[0].shot, &v->done, v->active, &report) && !e->id)
     *e = report;
+  if (v->done.shots == 0 && v->job->config->report_file[0])
+    log_line(v->log, "%s is not written: this run has done no shot", v->job->config->report_file);
   log_line(v->log, "survey: %d of %d shots are done: %s/survey.csv", totals.done, totals.shots, v->path);
   error sum = {0};
   if (v->first.way) survey_sum(v, &totals, &sum);

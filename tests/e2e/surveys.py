@@ -316,6 +316,8 @@ def again(program):
 
     program.succeed(config)
     run([], about="nothing changed")
+    result = program.succeed("--report", "none.json", config)
+    check("none.json is not written: this run has done no shot" in result.out and "none.json" not in program.files(), f"{result}")
     run([], "survey.at_once=2", "parallel.transport=sendrecv", "checkpoint.keep=2".replace("checkpoint.keep=2", "report.check_every=7"),
         np_=2, about="nothing that counts changed")
     (folder / "0002.receivers.h5").rename(program.folder / "gone")
