@@ -76,11 +76,6 @@ static int check_medium(checker *k) {
   return check_only(k, "medium", "absorption_band", only);
 }
 
-static int check_cfl(checker *k) {
-  if (k->c->cfl <= 1 || k->c->allow_unstable) return 0;
-  return check_refuse(k, "time", "cfl", "a number <= 1 (or allow_unstable = on)");
-}
-
 /* --- boundaries -------------------------------------------------------------------------------- */
 
 /* The row of the key that sets a face: the most specific one given, else that of `all`. */
@@ -326,7 +321,6 @@ static int check_report(checker *k) {
 int config_check(const config *c, const config_entries *all, error *e) {
   checker k = {.c = c, .all = all, .e = e};
   TRY(check_grid(&k));
-  TRY(check_cfl(&k));
   TRY(check_medium(&k));
   TRY(check_maps(&k));
   for (int axis = 0; axis < 3; axis++) {

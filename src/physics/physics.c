@@ -62,7 +62,7 @@ static int physics_plan_time(physics *p, const config *c, double dt_before, erro
   p->dt = c->dt > 0 ? c->dt : dt_before > 0 ? dt_before : automatic;
   p->steps = c->steps;
   if (p->dt > p->bound * (1 + 1e-12) && !c->allow_unstable && dt_before <= 0)
-    return FAIL(e, TIME_UNSTABLE, p->dt, p->bound);
+    return c->dt > 0 ? FAIL(e, TIME_UNSTABLE, p->dt, p->bound) : FAIL(e, TIME_CFL, c->cfl, p->dt, p->bound);
   if (c->end_time <= 0) return 0;
   double steps = ceil(c->end_time / p->dt * (1 - ROUNDING));
   if (!(steps < 9e18)) return FAIL(e, TIME_TOO_MANY_STEPS, c->end_time, p->dt);

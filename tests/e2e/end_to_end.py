@@ -208,6 +208,20 @@ def file_errors(program):
 
 
 @case
+def unstable(program):
+    """A dt above the stability bound, given or by cfl, is exit 3 before the first step, on any number of ranks."""
+    config = program.config({"equation.type": "wave", "time.steps": 3})
+    for n, options, words in ((0, ["time.dt=1"], ["dt = 1 s is above the stability bound"]), (2, ["time.dt=1"], ["dt = 1 s"]),
+                              (0, ["time.cfl=1.01"], ["[time] cfl = 1.01 makes dt"]), (3, ["time.cfl=2", "equation.type=heat"], ["cfl = 2"]),
+                              (0, ["time.cfl=2", "time.end_time=1e-9"], ["cfl = 2"]), (0, ["-n", "time.cfl=2"], ["cfl = 2"])):
+        program.fail(3, words, *options[:options[0] == "-n"], config, *options[options[0] == "-n":], np=n)
+    check(not list(program.folder.glob("out/*")), "files were written")
+    program.succeed("-q", config, "time.cfl=1")
+    program.succeed("-q", config, "time.cfl=1.01", "time.allow_unstable=on")
+    program.succeed("-q", config, "time.cfl=1.01", "time.dt=1e-5")
+
+
+@case
 def nonfinite(program):
     """A field that overflows ends the run with exit 3, naming step and first bad point, and is not saved."""
     shape, center, weights = (19, 12, 20), 30000.0, [[1e3, 0, 0, 0]] * 3

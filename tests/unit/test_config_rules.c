@@ -201,7 +201,6 @@ TEST(test_only_with) {
 TEST(test_values_refused) {
   static const refused cases[] = {
       {WAVE, "equation.space_order=3", "&: expected 2, 4, 6 or 8, got @"},
-      {WAVE, "time.cfl=1.01", "&: expected a number <= 1 (or allow_unstable = on), got @"},
       {WAVE, "time.cfl=0", "&: expected a number > 0, got @"},
       {WAVE, "medium.velocity=-1", "&: expected a number > 0, got @"},
       {WAVE, "medium.velocity=fast", "&: expected a number > 0 or FILE:/dataset, got @"},
