@@ -116,7 +116,8 @@ static const choice on_stop_choices[] = {
   WORD("checkpoint", ON_STOP_CHECKPOINT, "they write a checkpoint, from which they go on", .only_with = &SURVEY_RANKS),
   END};
 static const choice previous_choices[] = {
-  WORD("rest", PREVIOUS_REST, "zero initial velocity"), A_DATASET(PREVIOUS_FILE), END};
+  WORD("rest", PREVIOUS_REST, "zero initial velocity, also of what sources impose at step 0"),
+  A_DATASET(PREVIOUS_FILE), END};
 static const choice boundary_choices[] = {
   WORD("fixed", BOUNDARY_FIXED, "the points beyond the face hold `value` for ever"),
   WORD("dirichlet", BOUNDARY_DIRICHLET, "odd reflection about the face's points, held 0: a free surface"),
