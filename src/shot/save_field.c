@@ -131,6 +131,7 @@ int save_field_list(shot *s, const int64_t *steps, int64_t count, error *e) {
     others += found[i] == SERIES_OTHER;
     if (found[i] != SERIES_SAME) continue;
     if (s->engine->rank == 0) field_list_step(s, steps[i], e);
+    s->saves.series.newest = steps[i];
     s->saves.series.behind = true; /* the run before may not have come to list them */
   }
   if (others)
@@ -338,7 +339,10 @@ static field_job *field_make_job(shot *s, error *e) {
     else if (s->engine->rank == 0)
       field_keep_series(j, e);
   }
-  if (!error_agree(e, s->engine->comm)) return j;
+  if (!error_agree(e, s->engine->comm)) {
+    s->saves.series.newest = shot_step(s);
+    return j;
+  }
   if (j) field_free_job(j);
   return NULL;
 }
@@ -436,18 +440,19 @@ static int field_look(void *self, const float *field, int64_t step, int stream, 
 
 /* Of a row: the last field, unless its lead has had it saved. */
 static int field_finish_row(shot *s, int64_t step, error *e) {
-  if (!s->config->output_final || field_limit(s, step - 1) == 1) return 0;
+  if (!s->config->output_final || s->lead->saves.series.newest == step) return 0;
   TRY(field_write_row(s, NULL, step, e));
   return field_list_step(s, step, e);
 }
 
-/* The last field, unless the run before a restart has saved it. */
+/* The last field, unless it is saved: a run before a restart may have done so, or have had another path or `every`. */
 static int field_finish(void *self, const char *path, const run_meta *run, error *e) {
   shot *s = self;
   (void)path;
   if (s->lead) return field_finish_row(s, run->step, e);
-  if (field_limit(s, run->step - 1) == 1) return 0;
-  return s->config->output_final && !s->row_count ? save_field(s, e) : save_field_check(s, e);
+  if (s->saves.series.newest == run->step) return 0;
+  const bool wanted = s->config->output_final || field_limit(s, run->step - 1) == 1;
+  return wanted && !s->row_count ? save_field(s, e) : save_field_check(s, e);
 }
 
 static int64_t field_check_limit(const void *self, int64_t step) {

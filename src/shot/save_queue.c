@@ -8,7 +8,7 @@ int save_queue_plan(shot *s, error *e) {
   save_queue *q = &s->saves;
   free(q->config_text);
   free(q->series.steps);
-  q->series = (saved_series){.told = -INFINITY};
+  q->series = (saved_series){.told = -INFINITY, .newest = -1};
   q->written = (written_files){.checkpoint = -1};
   q->statistics = (field_statistics){0};
   q->at_once = (writer_totals){0};

@@ -8,7 +8,7 @@ import sys
 
 sys.dont_write_bytecode = True  # the source tree stays as it is
 from harness import Running, case, check, h5py, main, same_bits
-from run_files import RESTARTS, ORIGIN, check_same, checkpoints, model
+from run_files import RESTARTS, ORIGIN, check_same, checkpoints, model, series_of
 
 
 @case
@@ -44,6 +44,15 @@ def other_keys(program):
         result = program.succeed("--restart", last, "run.ini", f"time.steps={steps}", "output.path=out/done")
         check(f"nothing is left to do: the checkpoint is of step 20, the run ends at step {steps}\n" in result.out, str(result))
         check(same_bits(program.field(20, "out/done"), program.field(20, "out/ref")), f"time.steps={steps}: other bits")
+    # Nor is the last field taken for saved where `every` would have had it saved: the run before had another one, or another path.
+    for number, (every, options) in enumerate(((1, ["output.final=off"]), (5, ["parallel.io=server"]), (4, []), (20, []))):
+        path = f"out/due{number}"
+        program.succeed("-q", "--restart", last, "run.ini", f"output.path={path}", f"output.every={every}", *options, np=2)
+        check(same_bits(program.field(20, path), program.field(20, "out/ref")), f"{path}: other bits")
+        check([step for step, _ in series_of(program, path)] == [20], f"{path}: {series_of(program, path)}")
+    # A field after no step at all is the last one, too.
+    program.succeed("-q", "run.ini", "output.path=out/zero", "time.steps=0", "output.every=1", "checkpoint.path=out/zero")
+    check(same_bits(program.field(0, "out/zero"), program.field(0, "out/ref")), "time.steps=0, output.every=1: other bits")
     check("restart from" not in program.run("run.ini", "time.steps=2", "output.path=out/none").out, "restarted unasked")
 
 
