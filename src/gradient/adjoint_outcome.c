@@ -1,4 +1,5 @@
 /* What the steps back come to (adjoint.h): fields that remain on the device, and their planes on the host. */
+#include <math.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -194,16 +195,28 @@ int adjoint_chain(adjoint *a, int row, error *e) {
                                        : 0;
 }
 
+/* Residuals may be so great that the way back, or a sum over it, overflows. */
+static int adjoint_check_planes(const adjoint_field *f, int z, int planes, const float *values, error *e) {
+  const size_t plane = adjoint_plane(f->of), nx = (size_t)f->of->shot->engine->files_slab.nx;
+  for (size_t i = 0; i < (size_t)planes * plane; i++)
+    if (!isfinite(values[i]))
+      return FAIL(e, GRADIENT_NONFINITE, GRADIENT_NAMES[f->field].name, isnan(values[i]) ? "NaN" : "Inf",
+                  f->of->back.slab->z0 + z + (int)(i / plane), (int)(i % plane / nx), (int)(i % nx));
+  return 0;
+}
+
 int adjoint_planes(void *context, int z, int planes, float *values, error *e) {
   const adjoint_field *f = context;
   const adjoint *a = f->of;
   const size_t plane = adjoint_plane(a);
   transfer t = a->transfer;
   t.field = adjoint_memory(a, f->field);
-  if (!a->host[f->field]) return transfer_to_host(&t, z, planes, values, e);
-  memcpy(values, adjoint_row(a, f->field, f->row) + (size_t)z * plane,
-         (size_t)planes * plane * sizeof *values);
-  return 0;
+  if (!a->host[f->field])
+    TRY(transfer_to_host(&t, z, planes, values, e));
+  else
+    memcpy(values, adjoint_row(a, f->field, f->row) + (size_t)z * plane,
+           (size_t)planes * plane * sizeof *values);
+  return adjoint_check_planes(f, z, planes, values, e);
 }
 
 /* From what sources inject at each step to their signals. */
@@ -251,5 +264,9 @@ int adjoint_signals(adjoint *a, int row, bool injected, float **signals, error *
           (float)(way.scale * (double)r->traces[(steps - k / r->local) * r->local + k % r->local]);
   TRY(error_agree(e, g->comm));
   MPI_TRY(e, mpi_reduce_all(all, (int)count, MPI_FLOAT, MPI_SUM, g->comm));
+  for (size_t i = 0; i < count; i++)
+    if (!isfinite(all[i]))
+      return FAIL(e, GRADIENT_SIGNALS, isnan(all[i]) ? "NaN" : "Inf", (int64_t)i / r->count,
+                  (int)(i % (size_t)r->count) + 1);
   return 0;
 }

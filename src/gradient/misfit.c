@@ -50,10 +50,13 @@ static int misfit_check_places(const misfit *m, const shot *s, const char *datas
   return e->id;
 }
 
-/* Keeps this rank's columns. */
-static int misfit_keep(misfit *m, const table *t, error *e) {
+/* Keeps this rank's columns. All are checked, by every rank alike. */
+static int misfit_keep(misfit *m, const char *dataset, const table *t, error *e) {
   const receivers *r = m->of;
   const size_t values = (size_t)r->rows * (size_t)r->local;
+  for (int64_t i = 0; i < t->rows * t->columns; i++)
+    if (!isfinite((float)t->values[i]))
+      return FAIL(e, TABLE_NO_VALUE, dataset, "a value beyond float32", i / t->columns);
   m->residual = malloc(values * sizeof *m->residual + 1);
   if (!m->residual) return FAIL(e, OUT_OF_MEMORY, values * sizeof *m->residual, "observed traces");
   for (int64_t row = 0; row < r->rows; row++)
@@ -64,7 +67,7 @@ static int misfit_keep(misfit *m, const table *t, error *e) {
 
 int misfit_open(misfit *m, const shot *s, const char *dataset, bool given, error *e) {
   const receivers *r = &s->receivers;
-  const table_form form = {.columns = r->count, .narrow = r->count == 1};
+  const table_form form = {.columns = r->count, .flat = r->count == 1};
   table t;
   *m = (misfit){.of = r, .given = given, .value = NAN};
   if (r->count == 0) return FAIL(e, OBSERVED_NO_RECEIVERS, dataset);
@@ -74,7 +77,7 @@ int misfit_open(misfit *m, const shot *s, const char *dataset, bool given, error
   if (t.rows != r->rows)
     FAIL(e, OBSERVED_ROWS, dataset, r->rows, t.rows);
   else
-    misfit_keep(m, &t, e);
+    misfit_keep(m, dataset, &t, e);
   table_free(&t);
   return error_agree(e, s->engine->comm);
 }

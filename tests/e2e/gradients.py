@@ -264,6 +264,32 @@ def refused(program):
         for option in "-q", "-n":
             program.fail(2, words, option, config, f"gradient.observed=bad.h5:/{where}")
     check(not program.files() or not (program.folder / "out/r.receivers.h5").exists(), "steps were done")
+    with h5py.File(program.folder / "out/true.receivers.h5") as file, h5py.File(program.folder / "big.h5", "w") as big:
+        for name, size in (("beyond", 1e39), ("great", 3e38)):
+            values = file["u"][...].astype("f8")
+            values[12, 3] = size
+            big[f"{name}/u"], big[f"{name}/time"], big[f"{name}/position"] = values, file["time"][...], file["position"][...]
+    for key in "observed", "adjoint_source":
+        change = "gradient.observed=", f"gradient.{key}=big.h5:/beyond/u"
+        for np_, option in ((0, "-q"), (0, "-n"), (3, "-q")):
+            program.fail(2, ["big.h5:/beyond/u: a value beyond float32 in row 12"], option, config, *change,
+                         f"parallel.io={'server' if np_ else 'auto'}", np=np_)
+    great = "gradient.observed=", "gradient.adjoint_source=big.h5:/great/u", "source.1.amplitude=1e9"
+    for more, what in ((), "/velocity"), (("gradient.signals=on", "source.1.amplitude=1e-9"), "/signals"):
+        result = program.run("-q", config, *great, *more, np=2)
+        said = f"the gradient's {what} is not finite"
+        check(result.code == 3 and len(result.errors) == 1 and said in result.errors[0], f"{result}")
+    check(not list(program.folder.glob("out/*gradient*")), "a gradient was left")
+    program.remove("out/r.*")
+    alone = "receivers.line=", "receivers.points=40 50 60"
+    program.succeed("-q", config, *alone, "gradient.observed=", "medium.velocity=in.h5:/true", "output.path=out/alone")
+    program.succeed("-q", config, *alone, "gradient.observed=out/alone.receivers.h5:/u")
+    right = gradient(program)
+    with h5py.File(program.folder / "out/alone.receivers.h5", "r+") as file:
+        file["flat"] = file["u"][:, 0]
+    program.succeed("-q", config, *alone, "gradient.observed=out/alone.receivers.h5:/flat", np=2)
+    check(same_bits(gradient(program), right), "one receiver's traces of shape (n,) are others")
+    program.remove("out/r.*")
     program.fail(1, "needs", config, "gradient.host_memory=100kB")
     program.fail(1, "--restart: a gradient needs all steps", "-r", "x.h5", config)
     result = program.succeed("-n", config, "gradient.host_memory=2.6MB", "-r", "auto")
