@@ -209,10 +209,11 @@ static bool report_add_histogram(cJSON *root, const field_statistics *s) {
   return ok;
 }
 
+/* Empty without a histogram, from which they come: the key is promised. */
 static bool report_add_quantiles(cJSON *root, const field_statistics *s) {
   report_number quantiles[QUANTILES + 1] = {{NULL, 0}};
   char names[QUANTILES][8];
-  for (int i = 0; i < QUANTILES; i++) {
+  for (int i = 0; s && s->bins > 0 && i < QUANTILES; i++) {
     quantile_name(i, names[i]);
     quantiles[i] = (report_number){names[i], s->quantiles[i]};
   }
@@ -220,8 +221,8 @@ static bool report_add_quantiles(cJSON *root, const field_statistics *s) {
 }
 
 static bool report_add_field(cJSON *root, const field_statistics *s) {
-  return !s || (report_add_statistics(root, s) &&
-                (s->bins == 0 || (report_add_histogram(root, s) && report_add_quantiles(root, s))));
+  return (!s || (report_add_statistics(root, s) && (s->bins == 0 || report_add_histogram(root, s)))) &&
+         report_add_quantiles(root, s);
 }
 
 static bool report_add_writing(cJSON *root, const report *r) {
