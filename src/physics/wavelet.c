@@ -12,7 +12,8 @@ static const double PI = 3.14159265358979323846;
 static const double SIZE_MOST = 3e38;    /* of times and values: those of a field, which is float32 */
 static const double APART_LEAST = 1e-30; /* s: slopes stay finite */
 
-enum { DEGREE = 5 /* of splines */, REACH = DEGREE + 2 /* rows to each side that count between two */ };
+/* REACH: rows to each side that count between two. Near an end of a piece its knots reach so far inwards. */
+enum { DEGREE = 5 /* of splines */, REACH = 2 * DEGREE - 1 };
 
 /* --- tables ----------------------------------------------------------------------------------------------------- */
 

@@ -188,6 +188,22 @@ static void splines_of_few_rows(void) {
   table_free(&flats);
 }
 
+/* A spline is continuous: at either side of its rows, the first and the last ones too, it has their values. */
+static void splines_meet_their_rows(void) {
+  enum { ROWS = 20 };
+  double values[ROWS], rows[ROWS];
+  table curve, signals = {.values = values, .rows = ROWS, .columns = 1},
+               times = {.values = rows, .rows = ROWS, .columns = 1};
+  for (int i = 0; i < ROWS; i++) rows[i] = 0.002 * i, values[i] = cos(3.7 * i * i);
+  OK(wavelet_take_column(&signals, &times, 0, &curve, &E));
+  for (int i = 1; i < ROWS - 1; i++)
+    for (int side = -1; side <= 1; side += 2) {
+      const double found = wavelet_curve(&curve, rows[i] * (1 + side * 1e-12), 1, 0);
+      if (!(fabs(found - values[i]) <= 1e-8)) fail_msg("row %d: %g, not %g", i, found, values[i]);
+    }
+  table_free(&curve);
+}
+
 /* Of tables as of the formula that they were made of; the steps for which they have values. */
 static void spectra_are_right(void) {
   const struct {
@@ -417,6 +433,7 @@ TEST_OF(all_tests, const char *backend) {
   values_of_steps_are_taken();
   splines_are_near();
   splines_of_few_rows();
+  splines_meet_their_rows();
   spectra_are_right();
   bad_files_are_refused();
   all_sources(dev);
