@@ -50,8 +50,10 @@ space_steps storage_steps(const shot *s) {
                        .ends = c->output_final};
 }
 
+/* The last field of a run that was over before counts: it is saved where it is missing. */
 double storage_fields(const space_steps *r) {
-  const bool last_besides = r->ends && (r->every == 0 || r->last % r->every != 0);
+  const bool due = r->every > 0 && r->last % r->every == 0, over = r->first == r->last && !r->begins;
+  const bool last_besides = due ? over : r->ends;
   return storage_multiples(r->first, r->last, r->every) + last_besides + (r->begins && r->every > 0);
 }
 

@@ -47,6 +47,8 @@ def other_keys(program):
     # Nor is the last field taken for saved where `every` would have had it saved: the run before had another one, or another path.
     for number, (every, options) in enumerate(((1, ["output.final=off"]), (5, ["parallel.io=server"]), (4, []), (20, []))):
         path = f"out/due{number}"
+        told = program.succeed("-n", "--restart", last, "run.ini", f"output.path={path}", f"output.every={every}", *options, np=2)
+        check(f"output: 1 file {path}." in told.out, f"dry run: {told}")
         program.succeed("-q", "--restart", last, "run.ini", f"output.path={path}", f"output.every={every}", *options, np=2)
         check(same_bits(program.field(20, path), program.field(20, "out/ref")), f"{path}: other bits")
         check([step for step, _ in series_of(program, path)] == [20], f"{path}: {series_of(program, path)}")
