@@ -266,7 +266,7 @@ const config_key config_keys[] = {
   {"time", "dt", VALUE_NUMBERS, AT(dt), .range = &WIDTH, .automatic = true, .fallback = "auto",
    .unit = "s", .doc = "auto: cfl x stability bound, shortened to end at end_time; jacobi: 1"},
   {"time", "cfl", VALUE_NUMBERS, AT(cfl), .range = &POSITIVE, .fallback = "0.9", .only_with = &LAPLACIAN,
-   .doc = "fraction of the stability bound that dt = auto takes: at most 1"},
+   .doc = "fraction of the stability bound that dt = auto takes, up to 1"},
   {"time", "dispersion", VALUE_CHOICE, AT(dispersion), .choices = dispersion_choices, .fallback = "removed",
    .only_with = &TERMS, .doc = "what the time step does to frequencies, in traces"},
   {"time", "allow_unstable", VALUE_SWITCH, AT(allow_unstable), .choices = switch_choices, .fallback = "off",

@@ -52,22 +52,22 @@ int space_taken(const char *path, const char *ending, const space_steps *which, 
   return e->id;
 }
 
-/* Does a run that begins leave this file alone? */
-static bool space_keeps(const config *c, const space_steps *w, const char *file) {
-  const char *path = c->output_path, *rest = path_rest(path, file);
-  int64_t step;
-  const char *more = path_step(path, ".hdf", file, &step);
+/* Which file of a run ends so? The lists of fields come first; OUTPUT_FILES: none. */
+static enum output_file space_find(const char *rest) {
   enum output_file which = 0;
   while (which < OUTPUT_FILES && (!rest || strcmp(rest, OUTPUT_ENDINGS[which]) != 0)) which++;
+  return which;
+}
+
+/* Does a run that begins leave this file alone? */
+static bool space_keeps(const config *c, const space_steps *w, const char *file) {
+  int64_t step;
+  const char *more = path_step(c->output_path, ".hdf", file, &step);
+  const enum output_file which = space_find(path_rest(c->output_path, file));
   if (w->none) return !(more && !*more) && which == OUTPUT_FILES;
   if (more && !*more) return (!w->begins && step <= w->first) || space_counts(w, step);
   const bool lists = !w->begins || w->ends || w->every > 0;
   return which == OUTPUT_FILES || (which <= OUTPUT_PARAVIEW ? lists : config_writes(c, which));
-}
-
-static bool space_lists(const char *ending) {
-  return strcmp(ending, OUTPUT_ENDINGS[OUTPUT_XDMF]) == 0 ||
-         strcmp(ending, OUTPUT_ENDINGS[OUTPUT_PARAVIEW]) == 0;
 }
 
 /* One pass over the folder: finds the next free number, or moves. */
@@ -92,7 +92,8 @@ static int space_pass(const config *c, const space_steps *w, bool moves, space_a
     if (lstat(name, &s) || S_ISDIR(s.st_mode) || config_reads(c, name)) continue;
     *(keeps ? &aside->traces : &aside->files) += 1;
     if (!moves || keeps || path_move_aside(c->output_path, rest, &aside->number, e)) continue;
-    if (S_ISREG(s.st_mode) && space_lists(rest)) series_move_aside(c->output_path, rest, aside->number, e);
+    if (S_ISREG(s.st_mode) && space_find(rest) <= OUTPUT_PARAVIEW)
+      series_move_aside(c->output_path, rest, aside->number, e);
   }
   closedir(open);
   if (!moves) aside->number = last + 1;
