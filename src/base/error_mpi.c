@@ -32,6 +32,11 @@ int mpi_reduce_all(void *values, int count, MPI_Datatype type, MPI_Op op, MPI_Co
   return rc || ranks == 1 ? rc : MPI_Allreduce(MPI_IN_PLACE, values, count, type, op, comm);
 }
 
+int mpi_meet(MPI_Comm comm) {
+  int ranks, rc = MPI_Comm_size(comm, &ranks);
+  return rc || ranks == 1 ? rc : MPI_Barrier(comm);
+}
+
 int error_agree_on(error *e, MPI_Comm comm) {
   int rank, ranks;
   MPI_TRY(e, MPI_Comm_rank(comm, &rank));

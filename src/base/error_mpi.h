@@ -31,6 +31,8 @@ int mpi_wait(MPI_Request *request, MPI_Status *status);
 
 /* MPI_Allreduce in place. A rank alone asks nobody: so it may be here in several threads. Returns MPI's code. */
 int mpi_reduce_all(void *values, int count, MPI_Datatype type, MPI_Op op, MPI_Comm comm);
+/* MPI_Barrier, likewise. */
+int mpi_meet(MPI_Comm comm);
 
 int error_agree_on(error *e, MPI_Comm comm);
 

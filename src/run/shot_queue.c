@@ -31,6 +31,7 @@ struct shot_queue {
   bool threaded, fresh, started;
   pthread_t thread;
   pthread_mutex_t lock; /* of all below but `stop`; where there is a thread */
+  pthread_cond_t left;  /* rank 0's group asks no more */
   _Atomic int stop;     /* as shot_report.stopped */
   queue_entry *entries; /* of the lines; owned */
   int next;             /* the first one that may be left */
@@ -361,11 +362,13 @@ int shot_queue_take(shot_queue *q, const shot_report *done, message *m, error *e
   return q->threaded ? 0 : queue_write_table(q, false, e);
 }
 
+/* In several threads, of which one gets the message. */
 int shot_queue_stopped(void *context) {
   shot_queue *q = context;
+  MPI_Message found;
   int there = 0, number;
-  if (q->rank > 0 && !q->stop && !MPI_Iprobe(0, TAG_STOP, q->comm, &there, MPI_STATUS_IGNORE) && there &&
-      !MPI_Recv(&number, 1, MPI_INT, 0, TAG_STOP, q->comm, MPI_STATUS_IGNORE))
+  if (q->rank > 0 && !q->stop && !MPI_Improbe(0, TAG_STOP, q->comm, &there, &found, MPI_STATUS_IGNORE) &&
+      there && !MPI_Mrecv(&number, 1, MPI_INT, &found, MPI_STATUS_IGNORE))
     q->stop = number;
   if (q->rank == 0 && !q->threaded) queue_watch(q);
   return q->stop > 0 ? q->stop : 0;
@@ -429,10 +432,11 @@ static void *queue_main(void *argument) {
     queue_progress(q);
     queue_lock(q);
     queue_watch(q);
+    if (q->groups == 1 && q->gone == 0) condition_wait(&q->left, &q->lock, clock_seconds() + ALONE);
     over = q->gone == q->groups;
     queue_unlock(q);
     if (answered) p = (pace){.begin = clock_seconds()};
-    if (!answered && !over) pace_wait(&p, q->groups > 1 ? LONGEST : ALONE);
+    if (!answered && !over && q->groups > 1) pace_wait(&p, LONGEST);
   }
   if (e.id) error_abort(&e, q->comm); /* the groups wait for answers */
   return NULL;
@@ -494,6 +498,7 @@ int shot_queue_start(shot_queue *q, error *e) {
   q->begin = MPI_Wtime();
   if (q->threaded) {
     pthread_mutex_init(&q->lock, NULL);
+    condition_init(&q->left);
     rc = thread_start(&q->thread, queue_main, q);
   }
   q->started = !rc;
@@ -506,7 +511,11 @@ int shot_queue_start(shot_queue *q, error *e) {
 static int queue_leave(shot_queue *q, error *e) {
   const shot_report leave = {.number = LEAVES};
   message m = {0};
-  if (q->rank == 0) return queue_serve(q, &leave, &m, e);
+  if (q->rank == 0) {
+    queue_serve(q, &leave, &m, e);
+    if (q->threaded) pthread_cond_signal(&q->left);
+    return e->id;
+  }
   TRY(queue_send(&leave, sizeof leave, 0, TAG_ASK, q->comm, e));
   TRY(queue_receive(&m, TAG_LEFT, q->comm, e));
   const bool told = *m.bytes;

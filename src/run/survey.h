@@ -1,7 +1,7 @@
 /* A group of ranks of a survey, with one engine, and the shots that it has under way: for run_survey.c, which makes groups
  * and has the whole done, and survey_shots.c, which does shot after shot (shot_queue.h). Where one rank does a shot,
- * several can be under way: some step, in turn, while threads begin the next one and write what another has saved. Those
- * of a 2D survey step together, as a stack (shot_stack). */
+ * several can be under way: some step, each in a thread of its own, while others begin or are written. Those of a 2D
+ * survey step together, as a stack (shot_stack). */
 #ifndef STENCIL_SURVEY_H
 #define STENCIL_SURVEY_H
 
@@ -45,8 +45,10 @@ typedef struct survey_slot {
   atomic_int next;    /* of its shots to be begun, or ended */
   run_log silent;
   pthread_t thread;    /* that does all but the steps, where the group is threaded */
-  sem_t stepped;       /* the steps are done */
-  _Atomic bool worked; /* it has begun the shot, or written it */
+  pthread_t stepper;   /* that does the steps there */
+  sem_t stepped;       /* the steps are done, and their thread has ended */
+  _Atomic bool worked; /* what the slot's state says is done */
+  _Atomic bool ending; /* the last of the steps are under way */
 } survey_slot;
 
 typedef struct survey_group {
@@ -64,7 +66,8 @@ typedef struct survey_group {
   int stack;     /* shots that step together; 1: none */
   int most;      /* shots that a group does, if all do as many */
   int taken;     /* that it has taken */
-  bool threaded; /* threads do all but their steps */
+  bool threaded; /* threads begin shots, step and write them */
+  sem_t news;    /* such a thread has something to tell */
   config quiet;  /* of a shot without sources and receivers; what it points to is the first shot's */
   bool over;     /* no shot is left */
   double since;  /* clock: when shots began to step */

@@ -213,17 +213,31 @@ static bool survey_begin_shots(survey_slot *t) {
   return !survey_begin_shot(t, survey_failure(t));
 }
 
+/* Tells the group's first thread that what the slot's state says is done. */
+static void survey_tell(survey_slot *t) {
+  t->worked = true;
+  sem_post(&t->v->news);
+}
+
+static void survey_await(sem_t *what) {
+  while (sem_wait(what) && errno == EINTR) continue;
+}
+
+/* A thread that has the device begins with this. */
+static void survey_adopt(survey_slot *t, error *e) {
+  const device_peer *peer = t->shot.dev->table->peer;
+  if (peer && peer->adopt) peer->adopt(t->shot.dev, e);
+}
+
 static void *survey_work(void *argument) {
   survey_slot *t = argument;
-  const device *dev = t->shot.dev;
-  const device_peer *peer = dev->table->peer;
-  if (peer && peer->adopt) peer->adopt(t->shot.dev, survey_failure(t));
+  survey_adopt(t, survey_failure(t));
   const bool steps = survey_begin_shots(t);
-  t->worked = true;
+  survey_tell(t);
   if (steps) survey_make_ready(t);
-  while (sem_wait(&t->stepped) && errno == EINTR) continue;
+  survey_await(&t->stepped);
   survey_write_shots(t);
-  t->worked = true;
+  survey_tell(t);
   return NULL;
 }
 
@@ -259,7 +273,24 @@ static void survey_write(survey_slot *t) {
   }
 }
 
-static void survey_step(survey_slot *t) {
+/* The next shot begins beside the last eighth of the steps: no earlier, since another group may be free sooner. */
+static void *survey_steps(void *argument) {
+  const int EIGHTH = 8;
+  survey_slot *t = argument;
+  error *failed = survey_failure(t);
+  survey_adopt(t, failed);
+  const int64_t last = t->shot.under_way.last, eighth = (last - t->shot.under_way.first) / EIGHTH;
+  for (bool over = failed->id; !over;) {
+    shot_pass(&t->shot, &over, failed);
+    if (t->ending || last - t->shot.stepper.step > eighth) continue;
+    t->ending = true;
+    sem_post(&t->v->news);
+  }
+  survey_tell(t);
+  return NULL;
+}
+
+static void survey_step(survey_slot *t, error *e) {
   survey_group *v = t->v;
   error *failed = survey_failure(t);
   if (!failed->id && !watchdog_open(&t->shot.stepper.watch, v->engine.comm, v->job->config->watchdog_seconds,
@@ -270,62 +301,64 @@ static void survey_step(survey_slot *t) {
     return;
   }
   t->state = SURVEY_STEPPING;
+  t->worked = t->ending = false;
   if (v->stepping++ == 0) v->since = clock_seconds();
+  const int rc = v->threaded ? thread_start(&t->stepper, survey_steps, t) : 0;
+  if (rc) FAIL(e, DEVICE_FAILED, "host", "starting a thread of a shot", strerror(rc));
+  if (!v->threaded) survey_steps(t);
 }
 
-static void survey_pass(survey_slot *t) {
+static void survey_stepped(survey_slot *t) {
   survey_group *v = t->v;
-  bool over = false;
-  shot_pass(&t->shot, &over, survey_failure(t));
-  if (!over && !survey_failure(t)->id) return;
+  if (v->threaded) pthread_join(t->stepper, NULL);
   if (--v->stepping == 0) v->done.stepping += clock_seconds() - v->since;
   survey_write(t);
 }
 
-/* Is it time to begin a shot? Where all that can step do, the next one begins while one of them does the last eighth of its
- * steps: no earlier, since another group may be free sooner. */
+/* Is it time to begin a shot? Where all that can step do, the next one begins once one of them is ending. */
 static bool survey_wants(const survey_group *v) {
-  const int EIGHTH = 8;
   int begun = 0;
   bool ending = false;
   for (int i = 0; i < v->slot_count; i++) {
     const survey_slot *t = &v->slots[i];
-    const int64_t last = t->shot.under_way.last;
     begun += t->state == SURVEY_BEGINNING;
-    ending = ending || (t->state == SURVEY_STEPPING &&
-                        EIGHTH * (last - t->shot.stepper.step) <= last - t->shot.under_way.first);
+    ending = ending || (t->state == SURVEY_STEPPING && t->ending);
   }
   return !v->over && (begun + v->stepping < v->at_once || (begun == 0 && ending));
 }
 
-static int survey_look(survey_slot *t, error *e) {
+/* *on: the slot has gone on. */
+static int survey_look(survey_slot *t, bool *on, error *e) {
   const survey_group *v = t->v;
-  switch (t->state) {
+  const enum slot_state was = t->state;
+  switch (was) {
   case SURVEY_FREE:
-    return survey_wants(v) ? survey_begin_slot(t, e) : 0;
+    if (survey_wants(v)) TRY(survey_begin_slot(t, e));
+    break;
   case SURVEY_BEGINNING:
-    if (t->worked && (v->stepping < v->at_once || survey_failure(t)->id)) survey_step(t);
-    return 0;
+    if (t->worked && (v->stepping < v->at_once || survey_failure(t)->id)) survey_step(t, e);
+    break;
   case SURVEY_STEPPING:
-    survey_pass(t);
-    return 0;
+    if (t->worked) survey_stepped(t);
+    break;
   case SURVEY_WRITING:
-    if (!t->worked) return 0;
+    if (!t->worked) break;
     if (v->threaded) pthread_join(t->thread, NULL);
-    return survey_report(t, e);
+    TRY(survey_report(t, e));
+    break;
   }
-  return 0;
+  *on = *on || t->state != was;
+  return e->id;
 }
 
 int survey_shots(survey_group *v, error *e) {
-  const double LONGEST = 200e-6; /* s */
   for (bool busy = true; busy;) {
-    pace p = {.begin = clock_seconds()};
+    bool on = false;
     busy = false;
-    for (int i = 0; i < v->slot_count; i++) TRY(survey_look(&v->slots[i], e));
+    for (int i = 0; i < v->slot_count; i++) TRY(survey_look(&v->slots[i], &on, e));
     for (int i = 0; i < v->slot_count; i++) busy = busy || v->slots[i].state != SURVEY_FREE;
+    if (busy && !on) survey_await(&v->news);
     busy = busy || !v->over;
-    if (busy && v->stepping == 0) pace_wait(&p, LONGEST);
   }
   return 0;
 }

@@ -193,7 +193,7 @@ int shot_load(shot *s, error *e) {
     TRY(load_imposed(s, e));
     TRY(load_ghosts(s, e));
   }
-  MPI_TRY(e, MPI_Barrier(g->comm));
+  MPI_TRY(e, mpi_meet(g->comm));
   if (!both) TRY(engine_choose(g, &s->stepper, &s->front, e));
   TRY(load_memories(s, e));
   load_other_fields(s, e);

@@ -76,7 +76,7 @@ static int shot_progress(shot *s, loop_progress p, double begin, error *e) {
 int shot_steps_begin(shot *s, bool saves, error *e) {
   const int64_t first = s->stepper.step, steps = s->engine->physics.steps;
   s->saves.io_seconds = s->saves.waited_seconds = 0;
-  MPI_TRY(e, MPI_Barrier(s->engine->comm));
+  MPI_TRY(e, mpi_meet(s->engine->comm));
   s->under_way.saves = saves;
   s->under_way.first = first, s->under_way.last = steps > first ? steps : first;
   s->under_way.begin = MPI_Wtime();
@@ -96,7 +96,7 @@ static int shot_steps_end(shot *s, error *e) {
   const int64_t first = s->under_way.first, last = s->under_way.last;
   if (stepper_sync(&s->stepper, e)) error_abort(e, s->engine->comm);
   watchdog_tell(s->stepper.watch, WATCH_AGREE, last);
-  MPI_TRY(e, MPI_Barrier(s->engine->comm));
+  MPI_TRY(e, mpi_meet(s->engine->comm));
   const double end = MPI_Wtime();
   s->loop = (loop_times){.steps = last - first,
                          .seconds = end - s->under_way.begin,

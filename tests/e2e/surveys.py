@@ -384,7 +384,8 @@ def stops(program):
     legs = [(0, signal.SIGTERM, None, [], 75), (1, signal.SIGUSR1, None, [], 75), (2, signal.SIGUSR1, -1, [], 75),
             (4, signal.SIGKILL, -1, [], None), (4, signal.SIGUSR1, 1, ["survey.ranks_per_shot=2"], 75),
             (3, signal.SIGUSR1, None, ["parallel.io=server"], 75), (2, signal.SIGUSR1, None, ["survey.on_stop=finish"], 75),
-            (2, signal.SIGUSR1, -1, ["survey.on_stop=checkpoint", "survey.ranks_per_shot=1"], 75),
+            (2, signal.SIGUSR1, -1, ["survey.on_stop=checkpoint", "survey.ranks_per_shot=1", "survey.at_once=3"], 75),
+            (2, signal.SIGUSR1, 0, ["survey.at_once=4"], 75),
             (2, 0, None, [f"time.max_seconds={LIMIT}"], 75)]
     for ranks, number, rank, options, code in legs:
         about = f"{ranks} ranks, signal {number} to {rank}, {options}"
