@@ -206,7 +206,15 @@ int shot_finish(shot *s, error *e) {
   return 0;
 }
 
+/* Waits for what a shot that failed or was stopped has enqueued: the next one writes the same fields. */
+static void shot_settle(const shot *s) {
+  error again = {0}; /* what comes next meets it, too */
+  for (int stream = 0; s->open && stream < STREAM_COUNT; stream++)
+    s->dev->table->sync(s->dev, stream, &again);
+}
+
 int shot_end(shot *s, error *e) {
+  shot_settle(s);
   save_field_finish(s, e);
   save_queue_stop(s);
   return save_traces_end(s, e);
