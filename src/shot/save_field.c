@@ -440,19 +440,25 @@ static int field_look(void *self, const float *field, int64_t step, int stream, 
 
 /* Of a row: the last field, unless its lead has had it saved. */
 static int field_finish_row(shot *s, int64_t step, error *e) {
-  if (!s->config->output_final || s->lead->saves.series.newest == step) return 0;
-  TRY(field_write_row(s, NULL, step, e));
-  return field_list_step(s, step, e);
+  if (s->config->output_final && s->lead->saves.series.newest != step) {
+    TRY(field_write_row(s, NULL, step, e));
+    TRY(field_list_step(s, step, e));
+  }
+  return e->id;
 }
 
-/* The last field, unless it is saved: a run before a restart may have done so, or have had another path or `every`. */
+/* The last field, unless it is saved: a run before a restart may have done so, or have had another path or `every`. Of a
+ * survey the lists, too, come before the traces, with which a shot counts as done. */
 static int field_finish(void *self, const char *path, const run_meta *run, error *e) {
   shot *s = self;
   (void)path;
-  if (s->lead) return field_finish_row(s, run->step, e);
-  if (s->saves.series.newest == run->step) return 0;
   const bool wanted = s->config->output_final || field_limit(s, run->step - 1) == 1;
-  return wanted && !s->row_count ? save_field(s, e) : save_field_check(s, e);
+  if (s->lead)
+    field_finish_row(s, run->step, e);
+  else if (s->saves.series.newest != run->step)
+    wanted && !s->row_count ? save_field(s, e) : save_field_check(s, e);
+  TRY(e->id);
+  return s->survey ? save_field_finish(s, e) : 0;
 }
 
 static int64_t field_check_limit(const void *self, int64_t step) {
