@@ -219,7 +219,9 @@ static int check_box(checker *k) {
 
 static int check_survey(checker *k) {
   const config *c = k->c;
-  if (strchr(c->output_name, '/')) return check_refuse(k, "output", "name", "a name without /");
+  const char *name = c->output_name;
+  if (strchr(name, '/') || (name[0] && !name[strspn(name, ".")]))
+    return check_refuse(k, "output", "name", "a name without /, not of points alone");
   if (c->survey_at_once <= 1 || c->survey_ranks <= 1) return 0;
   return check_only(k, "survey", "at_once", "with ranks_per_shot = 1 or auto");
 }

@@ -449,7 +449,7 @@ const config_key config_keys[] = {
 
   {"output", "path", VALUE_TEXT, AT(output_path), .no_bit = true, .expected = "a path", .fallback = "output",
    .doc = "writes PATH.SSSSSSSS.hdf (step), lists of them, PATH.receivers.h5"},
-  {"output", "name", VALUE_TEXT, AT(output_name), .no_bit = true, .expected = "a name without /", .optional = true,
+  {"output", "name", VALUE_TEXT, AT(output_name), .no_bit = true, .expected = "a name without /, not of points alone", .optional = true,
    .only_with = &SURVEY, .otherwise = "its number, as 0001",
    .doc = "of a shot of a survey, which writes PATH/NAME.*"},
   {"output", "every", VALUE_INTEGER, AT(output_every), .min = 0, .max = INT64_MAX, .fallback = "0",
