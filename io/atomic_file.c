@@ -133,6 +133,17 @@ int text_write(const char *path, const char *text, error *e) {
   return atomic_file_commit(temporary, path, NULL, e);
 }
 
+int text_read(const char *path, char **text, error *e) {
+  size_t room = 0;
+  *text = NULL;
+  FILE *f = fopen(path, "r");
+  if (!f) return errno == ENOENT ? 0 : FAIL(e, FIELD_FILE, path, strerror(errno));
+  const bool any = getdelim(text, &room, '\0', f) > 0;
+  fclose(f);
+  if (!any) free(*text), *text = NULL;
+  return 0;
+}
+
 /* --- temporary names --- */
 
 enum { HOST_TEXT = 65, ABANDONED_SECONDS = 3600 };

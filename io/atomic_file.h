@@ -26,6 +26,8 @@ int atomic_file_commit(const char *temporary, const char *path, bool *taken, err
 
 /* Writes a text file, in place of the one before. */
 int text_write(const char *path, const char *text, error *e);
+/* The whole of a text file, to be freed; NULL where there is none, or nothing in it. */
+int text_read(const char *path, char **text, error *e);
 
 /* A path, and the key of the configuration that says it, for messages: "[output] path". */
 typedef struct named_path {

@@ -103,6 +103,7 @@ static int series_put(const char *path, const char *ending, series_printer *prin
   char file[FILE_NAME], *text = NULL;
   size_t length = 0;
   TRY(path_name(file, path, ending, e));
+  if (!print) return unlink(file) && errno != ENOENT ? FAIL(e, FILE_WRITE, file, strerror(errno)) : 0;
   FILE *to = open_memstream(&text, &length);
   if (to) print(to, l);
   if (!to || fclose(to)) FAIL(e, OUT_OF_MEMORY, length, "the list of saved fields");
@@ -115,20 +116,19 @@ int series_write(const char *path, const int64_t *steps, int64_t count, const sl
                  error *e) {
   const char *slash = strrchr(path, '/');
   const series_list l = {slash ? slash + 1 : path, steps, count, s, meta};
-  TRY(series_put(path, OUTPUT_ENDINGS[OUTPUT_XDMF], series_print_xdmf, &l, e));
+  /* VTK's reader of XDMF crashes where there is no field */
+  TRY(series_put(path, OUTPUT_ENDINGS[OUTPUT_XDMF], count ? series_print_xdmf : NULL, &l, e));
   return series_put(path, OUTPUT_ENDINGS[OUTPUT_PARAVIEW], series_print_json, &l, e);
 }
 
 int series_move_aside(const char *path, const char *ending, int number, error *e) {
   const char *const digits = "0123456789";
   char file[FILE_NAME + 16], *text = NULL, *made = NULL;
-  size_t room = 0, length = 0;
+  size_t length = 0;
   snprintf(file, sizeof file, "%s.old%d%s", path, number, ending);
-  FILE *from = fopen(file, "r");
-  if (!from && errno == ENOENT) return 0;
-  if (!from) return FAIL(e, FILE_WRITE, file, strerror(errno));
-  const bool any = getdelim(&text, &room, '\0', from) > 0;
-  FILE *to = any ? open_memstream(&made, &length) : NULL;
+  TRY(text_read(file, &text, e));
+  if (!text) return 0;
+  FILE *to = open_memstream(&made, &length);
   for (const char *c = text; to && *c; c++) {
     const char *end = *c == '.' ? c + 1 + strspn(c + 1, digits) : c;
     /* a name ends with a quotation mark, or goes on with a dataset */
@@ -136,9 +136,8 @@ int series_move_aside(const char *path, const char *ending, int number, error *e
       fprintf(to, ".old%d", number);
     fputc(*c, to);
   }
-  fclose(from);
-  if (any && (!to || fclose(to))) FAIL(e, OUT_OF_MEMORY, length, "the list of saved fields");
-  if (any && !e->id) text_write(file, made, e);
+  if (!to || fclose(to)) FAIL(e, OUT_OF_MEMORY, length, "the list of saved fields");
+  if (!e->id) text_write(file, made, e);
   free(text);
   free(made);
   return e->id;

@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/error_mpi.h"
 #include "base/thread.h"
+#include "io/atomic_file.h"
 #include "shot/stop.h"
 
 enum { TAG_ASK = 7301, TAG_ORDER, TAG_STOP, TAG_LEFT };
@@ -168,14 +169,12 @@ static int queue_look_at(shot_queue *q, queue_digests *all, int i, const char *t
   return 0;
 }
 
+/* That of an earlier run, if it can be read. */
 static char *queue_read_table(const shot_queue *q) {
-  char name[CONFIG_TEXT + 16], *text = NULL;
+  char name[CONFIG_TEXT + 16], *text;
+  error ignored = {0};
   snprintf(name, sizeof name, "%s/survey.csv", q->s.path);
-  FILE *f = fopen(name, "r");
-  size_t room = 0;
-  if (!f) return NULL;
-  if (getdelim(&text, &room, '\0', f) < 0) free(text), text = NULL;
-  fclose(f);
+  text_read(name, &text, &ignored);
   return text;
 }
 

@@ -17,7 +17,10 @@ def fields_of(program, path):
 
 
 def series_of(program, path):
-    """Steps and times that the series lists."""
+    """Steps and times that the series lists. Readers of XDMF cannot open a list of nothing: it is not there."""
+    if not json.loads((program.folder / f"{path}.hdf.series").read_text())["files"]:
+        check(not (program.folder / f"{path}.xdmf").exists(), f"{path}.xdmf lists no field")
+        return []
     root = ElementTree.parse(program.folder / f"{path}.xdmf").getroot()
     times = [float(t.get("Value")) for t in root.iter("Time")]
     items = [i.text.strip() for i in root.iter("DataItem") if i.get("Format") == "HDF"]
