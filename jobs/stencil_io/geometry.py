@@ -61,11 +61,14 @@ SPS = ({"S": {"line": (2, 11), "point": (12, 21), "index": (24, 24), "depth": (3
 MISSING = " is in no record"
 
 
-def number_of(text, where, default=None):
+def number_of(text, where, default=None, kind=float):
     try:
-        return float(text) if text or default is None else default
+        number = kind(text) if text or default is None else default
+        if np.isfinite(number):
+            return number
     except ValueError:
-        raise Error(f"{where}: expected a number, found {text!r}") from None
+        pass
+    raise Error(f"{where}: expected a {'whole ' * (kind is int)}number, found {text!r}")
 
 
 def sps_lines(paths):
@@ -73,7 +76,7 @@ def sps_lines(paths):
     found = {"S": [], "R": [], "X": []}
     for path in paths:
         try:
-            lines = Path(path).read_text("latin-1").splitlines()
+            lines = Path(path).read_text("latin-1").split("\n")
         except OSError as error:
             raise Error(f"{path}: cannot read: {reason(error)}") from None
         for number, text in enumerate(lines, 1):
@@ -121,11 +124,13 @@ def sps_shots(found, layout):
 
     for where, text in found["X"]:
         field = {name: text[first - 1:last].strip() for name, (first, last) in layout["X"].items()}
-        record = int(number_of(field["record"], where))
+        record = number_of(field["record"], where, kind=int)
         source = place(sources, name_of(field["line"]), number_of(field["point"], where), field["index"] or "1", where, "source")
-        first, last, step = (number_of(field[name], where, 1) for name in ("first", "last", "step"))
-        begin, end, count = number_of(field["from"], where), number_of(field["to"], where), int((last - first) / max(step, 1)) + 1
-        at = np.round(np.linspace(begin, end, max(count, 1)), 2)
+        first, last, step = (number_of(field[name], where, 1, int) for name in ("first", "last", "step"))
+        begin, end, count = number_of(field["from"], where), number_of(field["to"], where), abs(last - first) // max(step, 1) + 1
+        if count == 1 and begin != end:
+            raise Error(f"{where}: one channel for receivers {begin:g} to {end:g}")
+        at = np.round(np.linspace(begin, end, count), 2)
         own = [place(receivers, name_of(field["to_line"]), point, field["to_index"] or "1", where, "receiver")
                for point in at.tolist()]
         if record in shots and (shots[record].source != source).any():

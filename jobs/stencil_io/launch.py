@@ -89,12 +89,13 @@ def watch(command, errors):
                                    stdin=subprocess.DEVNULL, env=environment(), start_new_session=True)
     except OSError as error:
         raise Error(f"{command[0]}: {reason(error)}") from None
-    try:
-        for line in process.stdout or ():
-            if "%  step" in line:
-                print(line.rstrip(), flush=True)
-        return process.wait()
-    except KeyboardInterrupt:
-        process.send_signal(signal.SIGUSR1)
-        process.wait()
-        raise
+    with process:
+        try:
+            for line in process.stdout or ():
+                if "%  step" in line:
+                    print(line.rstrip(), flush=True)
+            return process.wait()
+        except KeyboardInterrupt:
+            process.send_signal(signal.SIGUSR1)
+            process.wait()
+            raise

@@ -249,7 +249,9 @@ def read_traces(path, inline_byte, crossline_byte):
     counts = [int(n) for n in (binary["samples"], *first["samples"], binary["long_samples"] if binary["revision"] > 1 else 0)]
     kind = np.dtype(order + FORMATS[int(binary["format"])])
     samples = next((n for n in counts if n and (size - start) % (240 + n * kind.itemsize) == 0), None)
-    if size <= start or samples is None:
+    if size <= start:
+        raise Error(f"{path}: its headers are there, but no trace")
+    if samples is None:
         raise Error(f"{path}: {size} bytes are no whole number of traces of {counts[0]} samples: cut off, or of unequal lengths")
     record = layout(fields, order, 240 + samples * kind.itemsize, values=(241, (kind, samples)))
     return np.memmap(path, record, "r", start), binary, order == "<"

@@ -13,6 +13,7 @@ import signal
 import subprocess
 import sys
 import time
+import warnings
 from contextlib import contextmanager, redirect_stdout
 from pathlib import Path
 
@@ -161,8 +162,10 @@ def running(program):
     program.config(WAVE)
     with inside(program):
         for ranks in (1, 2):
-            with redirect_stdout(io.StringIO()) as out:
+            with redirect_stdout(io.StringIO()) as out, warnings.catch_warnings(record=True) as told:
+                warnings.simplefilter("always")
                 run = st.run("run.ini", {"output.path": "out/v", "time.steps": 40, "grid.origin": (101, -7, 4)}, ranks)
+            check(not told, f"warnings: {told}")
             check(out.getvalue().count("%") == 10 and "100 %" in out.getvalue(), f"progress: {out.getvalue()}")
             check(run.report["ranks"] == ranks and run.fields.steps[-1] == 40 and run.origin == (101, -7, 4), f"{run}")
         for code, words, keys in ((1, "[grid] nx", {"grid.nx": "abc"}), (2, "no/such/u", {"output.path": "no/such/u"}),
@@ -444,6 +447,8 @@ def segy_models(program):
         expect(["text.sgy", "SEG-Y"], st.from_segy, "text.sgy")
         (program.folder / "cut.sgy").write_bytes((program.folder / "volume.sgy").read_bytes()[:-5])
         expect(["cut.sgy", "cut off"], st.from_segy, "cut.sgy")
+        (program.folder / "cut.sgy").write_bytes((program.folder / "volume.sgy").read_bytes()[:3600])
+        expect(["cut.sgy", "no trace"], st.from_segy, "cut.sgy")
         said = tool(program, "convert", "model", "volume.sgy", "m.h5", "--resample", "12.5", "40", "12.5").out
         check("11 x 5 x 7 points" in said and "5 inlines" in said, said)
         check(same_bits(st.Field("m.h5:/vp").values[..., ::2], u), "resampled points that were there are others")
@@ -556,6 +561,25 @@ def survey_geometry(program):
         check("2 shots" in said and "taken as metres" in said, said)
         check(Path("sps.txt").read_text().splitlines()[0] ==
               "source.1.position='500 20 3' receivers.positions=sps.h5:/0031 output.name=0031", Path("sps.txt").read_text())
+        for name, lines in zip(("a.sps", "a.rps"), sps(False)):
+            Path(name).write_text("H26 \x85\n" + "".join(lines), "latin-1")
+
+        def relations(*places, text):
+            """Shots of relations that have this text at these columns."""
+            row = list(sps(False)[2][0])
+            for place in places:
+                row[place - 1:place - 1 + len(text)] = text
+            Path("a.xps").write_text("".join(row))
+            return st.survey_from_sps("a.xps", "a.sps", "a.rps")
+
+        whole = relations(38, text="1    3    1")[0].receivers  # channels the other way round
+        check(whole.tolist() == [[601, 5, 12], [603, 15, 12], [605, 25, 12]], f"channels 3 to 1: {whole}")
+        for places, text, words in (((39, 44), "     ", "one channel for receivers 1 to 5"), ((8,), "     nan", "whole number, found 'nan'"),
+                                    ((8,), "     1.5", "whole number, found '1.5'"), ((44,), " 9e15", "whole number, found '9e15'"),
+                                    ((60,), "       inf", "number, found 'inf'")):
+            expect([f"a.xps:1: expected a {words}" if "found" in words else f"a.xps:1: {words}"], relations, *places, text=text)
+        for name, lines in zip(("a.sps", "a.rps", "a.xps"), sps(True)):
+            Path(name).write_text("H00 SPS format version\n" + "".join(lines))
         Path("a.rps").write_text("".join(sps(True)[1][:5]))
         expect(["a.xps:3: receiver 6 of line 7"], st.survey_from_sps, "a.sps", "a.rps", "a.xps")
         expect(["no records of receivers"], st.survey_from_sps, "a.sps", "a.xps")
