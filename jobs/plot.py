@@ -49,8 +49,8 @@ def listed(names, values, unit):
 
 def label_of(attributes, name="u"):
     """pressure u; velocity (m/s): what a dataset of these attributes holds"""
-    units = attributes.get("units", "")
-    return f"velocity ({units})" if units == "m/s" else " ".join(filter(None, (attributes.get("long_name"), name)))
+    units, told = attributes.get("units", ""), attributes.get("long_name", "")
+    return f"velocity ({units})" if units == "m/s" else " ".join(filter(None, (told, name if name not in told.split() else "")))
 
 
 class Shot:
