@@ -272,21 +272,22 @@ bool files_alone(const files *f) {
   return f->way && f->way->ranks == 1;
 }
 
-/* Shots of a rank that are under way together use files one at a time, since HDF5 is for one thread. Only traces and fields take
- * and give it by themselves: most of their time is fsync's. */
+/* Shots of a rank that are under way together, and the thread of their table, use files one at a time, since HDF5 is for one
+ * thread. Only traces and fields take and give it by themselves: most of their time is fsync's. */
 static bool files_use_one(const files *f, const request *r) {
   const bool itself =
       r->kind == FILES_WRITE_RECEIVERS ? !r->partial : r->kind == FILES_WRITE_FIELD && !r->field->compress;
-  return f->way && f->way->ranks == 1 + f->served && (f->served || !itself);
+  return f->way && (f->served ? f->way->ranks == 2 : !itself);
 }
 
 static int files_do_together(const files *f, const request *r, error *e) {
   message m = {0};
   MPI_Request sent = MPI_REQUEST_NULL;
-  if (files_tell(f)) TRY(files_send(f, r, &m, &sent, e));
   files_take_hdf5();
   field_io_start(); /* where HDF5 is for many threads, each has its own error printing */
   files_give_hdf5();
+  /* From here on HDF5 is not waited for: who has it may wait for the server, which may be doing this. */
+  if (files_tell(f)) TRY(files_send(f, r, &m, &sent, e));
   files_perform(f, r, e);
   const int rc = sent == MPI_REQUEST_NULL ? MPI_SUCCESS : mpi_wait(&sent, MPI_STATUS_IGNORE);
   message_free(&m);
