@@ -156,7 +156,7 @@ static void survey_close_slot(survey_slot *t) {
 
 static void survey_close_slots(survey_group *v) {
   for (int i = 0; v->slots && i < v->slot_count; i++) survey_close_slot(&v->slots[i]);
-  if (v->slots) sem_destroy(&v->news);
+  if (v->slots) sem_destroy(&v->news), pthread_mutex_destroy(&v->restarting);
   free(v->slots);
 }
 
@@ -200,6 +200,7 @@ static int survey_open_slots(survey_group *v, error *e) {
   TRY(ALLOC(e, v->slots, room, "the shots"));
   survey_make_quiet(v);
   sem_init(&v->news, 0, 0);
+  pthread_mutex_init(&v->restarting, NULL);
   for (int i = 0; i < room; i++) v->slots[i].v = v, sem_init(&v->slots[i].stepped, 0, 0);
   v->slot_count = 1;
   TRY(survey_open_slot(&v->slots[0], e));

@@ -63,14 +63,15 @@ typedef struct survey_group {
   shot_queue *queue;
   survey_slot *slots; /* owned */
   int slot_count, at_once, stepping;
-  int stack;     /* shots that step together; 1: none */
-  int most;      /* shots that a group does, if all do as many */
-  int taken;     /* that it has taken */
-  bool threaded; /* threads begin shots, step and write them */
-  sem_t news;    /* such a thread has something to tell */
-  config quiet;  /* of a shot without sources and receivers; what it points to is the first shot's */
-  bool over;     /* no shot is left */
-  double since;  /* clock: when shots began to step */
+  int stack;                  /* shots that step together; 1: none */
+  int most;                   /* shots that a group does, if all do as many */
+  int taken;                  /* that it has taken */
+  bool threaded;              /* threads begin shots, step and write them */
+  sem_t news;                 /* such a thread has something to tell */
+  pthread_mutex_t restarting; /* survey_begin_shot */
+  config quiet; /* of a shot without sources and receivers; what it points to is the first shot's */
+  bool over;    /* no shot is left */
+  double since; /* clock: when shots began to step */
   announce_shots done;
 } survey_group;
 

@@ -57,10 +57,15 @@ static error *survey_failure(survey_slot *t) {
   return t->v->stack > 1 ? &t->stacked : &t->shots[0].report.failed;
 }
 
+/* A data server has one checkpoint open for a rank: from when it is found until it is read, no other shot begins. */
 static int survey_begin_shot(survey_slot *t, error *e) {
-  TRY(survey_move_aside(t->v, &t->shots[0], e));
-  TRY(survey_plan_shot(t, &t->shots[0], e));
-  return survey_begin_planned(t, e);
+  survey_group *v = t->v;
+  const bool one = v->group.served && v->job->config->survey_on_stop == ON_STOP_CHECKPOINT;
+  if (one) pthread_mutex_lock(&v->restarting);
+  if (!survey_move_aside(v, &t->shots[0], e) && !survey_plan_shot(t, &t->shots[0], e))
+    survey_begin_planned(t, e);
+  if (one) pthread_mutex_unlock(&v->restarting);
+  return e->id;
 }
 
 static int survey_begin_row(survey_slot *t, survey_shot *one, error *e) {

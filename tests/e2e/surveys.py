@@ -389,6 +389,7 @@ def stops(program):
             (4, signal.SIGKILL, -1, [], None), (4, signal.SIGUSR1, 1, ["survey.ranks_per_shot=2"], 75),
             (3, signal.SIGUSR1, None, ["parallel.io=server"], 75), (2, signal.SIGUSR1, None, ["survey.on_stop=finish"], 75),
             (2, signal.SIGUSR1, -1, ["survey.on_stop=checkpoint", "survey.ranks_per_shot=1", "survey.at_once=3"], 75),
+            (3, signal.SIGUSR1, 0, ["survey.on_stop=checkpoint", "survey.ranks_per_shot=1", "survey.at_once=4", "parallel.io=server"], 75),
             (2, signal.SIGUSR1, 0, ["survey.at_once=4"], 75),
             (2, 0, None, [f"time.max_seconds={LIMIT}"], 75)]
     for ranks, number, rank, options, code in legs:
@@ -417,7 +418,7 @@ def stops(program):
             print(f"{about}: {len(stopped)} stopped, {len(there)} done", flush=True)
         if number and code:
             check("received: " in result.out, f"{about}: {result}")
-        program.succeed("-q", config, *options[:2 if "checkpoint" in "".join(options) else 0], np=ranks) if code else None
+        program.succeed("-q", config, *options if "checkpoint" in "".join(options) else (), np=ranks) if code else None
         finish(program, config, 2, about)
         for path in (program.folder / "out/line").iterdir():
             path.unlink()
