@@ -1,7 +1,8 @@
 #include "log.h"
 #include <errno.h>
-#include <signal.h>
+#include <pthread.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
@@ -12,14 +13,23 @@ enum { PROGRESS_LENGTH = 160 };
 
 /* True while a redrawn line has no newline yet. It is static because signal handlers and threads that end the process
  * need it. */
-static volatile sig_atomic_t log_line_open;
+static atomic_int log_line_open;
 
-void log_flush(run_log *l) {
+/* Of every log, for a line: threads that begin a survey's shots and those that report them write to one. */
+static pthread_mutex_t log_lock = PTHREAD_MUTEX_INITIALIZER;
+
+static void log_flush_locked(run_log *l) {
   if (!l->to) return;
   errno = 0;
   if (fflush(l->to) == 0 && !ferror(l->to)) return;
   l->failed = errno ? errno : EIO; /* errno is 0 where an earlier write by stdio failed */
   l->to = NULL;
+}
+
+void log_flush(run_log *l) {
+  pthread_mutex_lock(&log_lock);
+  log_flush_locked(l);
+  pthread_mutex_unlock(&log_lock);
 }
 
 int log_close(run_log *l, error *e) {
@@ -56,12 +66,15 @@ void log_end_line(void) {
 
 __attribute__((format(printf, 2, 0))) static void log_print_line(run_log *l, const char *format,
                                                                  va_list args) {
-  if (!l->to) return;
-  if (log_line_open) fputc('\n', l->to);
-  log_line_open = 0;
-  vfprintf(l->to, format, args);
-  fputc('\n', l->to);
-  log_flush(l);
+  pthread_mutex_lock(&log_lock);
+  if (l->to) {
+    if (log_line_open) fputc('\n', l->to);
+    log_line_open = 0;
+    vfprintf(l->to, format, args);
+    fputc('\n', l->to);
+    log_flush_locked(l);
+  }
+  pthread_mutex_unlock(&log_lock);
 }
 
 void log_line(run_log *l, const char *format, ...) {
@@ -102,8 +115,15 @@ static int log_tenths(int64_t step, int64_t steps) {
   return (int)((double)step / (double)steps * 10 + 1e-9);
 }
 
+static bool log_is_silent(const run_log *l) {
+  pthread_mutex_lock(&log_lock);
+  const bool silent = !l->to;
+  pthread_mutex_unlock(&log_lock);
+  return silent;
+}
+
 bool log_progress_due(const run_log *l, const loop_progress *p) {
-  if (!l->to || !l->progress || p->steps <= p->first) return false;
+  if (!l->progress || p->steps <= p->first || log_is_silent(l)) return false;
   if (p->step == p->steps) return true;
   if (l->redraw) return p->seconds >= l->next;
   const int tenths = log_tenths(p->step, p->steps);
@@ -119,11 +139,13 @@ void log_progress(run_log *l, const loop_progress *p, double points) {
            100 * (double)p->step / (double)p->steps, points > 0 ? "step" : "shot", (long long)p->step,
            (long long)p->steps, rate * (points > 0 ? points * 1e-9 : 3600), points > 0 ? "Gpts/s" : "an hour",
            log_duration(elapsed, p->seconds), log_duration(remaining, rate > 0 ? left / rate : 0));
-  if (!l->redraw) {
-    fprintf(l->to, "%s\n", text);
-  } else { /* this also erases the rest of a longer line */
+  pthread_mutex_lock(&log_lock);
+  if (l->to && l->redraw) { /* this also erases the rest of a longer line */
     log_line_open = p->step < p->steps;
     fprintf(l->to, "\r%.*s\033[K%s", log_columns(l), text, log_line_open ? "" : "\n");
+  } else if (l->to) {
+    fprintf(l->to, "%s\n", text);
   }
-  log_flush(l);
+  log_flush_locked(l);
+  pthread_mutex_unlock(&log_lock);
 }

@@ -17,7 +17,7 @@ typedef struct run_log {
   double next;   /* when to show progress again: seconds since the start if redrawn, else tenths of the run */
 } run_log;
 
-/* Prints one line and adds the newline. */
+/* Prints one line and adds the newline. Several threads may. */
 void log_line(run_log *l, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* The same, with --verbose only. */
 void log_detail(run_log *l, const char *format, ...) __attribute__((format(printf, 2, 3)));

@@ -7,6 +7,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 #include "base/log.h"
+#include "base/thread.h"
 
 typedef struct page {
   run_log log;
@@ -87,6 +88,27 @@ TEST(a_terminal_is_redrawn) {
   log_line(&p.log, "done");
   assert_page(&p, "\r  0 %  step 1 of 1000  0.8 Gpts/s  elapsed 0:05  remaining 1:23:15\033[K\nsaved 7\n"
                   "\r100 %  step 1000 of 1000  400 Gpts/s  elapsed 0:10  remaining 0:00\033[K\ndone\n");
+  page_close(&p);
+}
+
+static void *write_lines(void *log) {
+  for (int i = 0; i < 2000; i++) log_line(log, "a line of %s", "words");
+  return NULL;
+}
+
+/* Threads that begin shots and one that reports them write to one log: no line is torn. */
+TEST(lines_of_several_threads_are_whole) {
+  enum { THREADS = 4 };
+  page p;
+  page_open(&p, false);
+  thread_share(THREADS, write_lines, &p.log);
+  assert_int_equal(fflush(p.log.to), 0);
+  int lines = 0;
+  for (char *at = p.text, *end; (end = strchr(at, '\n')); at = end + 1, lines++) {
+    *end = '\0';
+    assert_string_equal(at, "a line of words");
+  }
+  assert_int_equal(lines, THREADS * 2000);
   page_close(&p);
 }
 
