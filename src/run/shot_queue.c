@@ -39,6 +39,7 @@ struct shot_queue {
   int under_way, gone;  /* shots; groups that ask no more */
   bool *told;           /* groups that know of `stop`; owned */
   shot_totals totals;
+  int shown;                  /* shots of the latest progress line */
   double begin, limit, spent; /* s: MPI_Wtime(); since stop_begin; of the shots that this run has done */
   double written;             /* clock_seconds() of the latest table */
   bool changed;               /* since then */
@@ -415,7 +416,11 @@ static void queue_progress(shot_queue *q) {
                            .step = q->totals.done + q->totals.failed,
                            .steps = q->totals.shots,
                            .seconds = MPI_Wtime() - q->begin};
-  if (p.step > p.first && log_progress_due(q->s.log, &p)) log_progress(q->s.log, &p, 0);
+  const bool done = p.step == p.steps && q->shown == p.step; /* the last line is shown once */
+  if (p.step > p.first && !done && log_progress_due(q->s.log, &p)) {
+    log_progress(q->s.log, &p, 0);
+    q->shown = (int)p.step;
+  }
   queue_unlock(q);
 }
 
@@ -428,12 +433,12 @@ static void *queue_main(void *argument) {
     queue_answer(q, &answered, &e);
     if (!e.id) queue_tell(q, &e);
     if (!e.id) queue_write_table(q, false, &e);
-    queue_progress(q);
     queue_lock(q);
     queue_watch(q);
     if (q->groups == 1 && q->gone == 0) condition_wait(&q->left, &q->lock, clock_seconds() + ALONE);
     over = q->gone == q->groups;
     queue_unlock(q);
+    queue_progress(q);
     if (answered) p = (pace){.begin = clock_seconds()};
     if (!answered && !over && q->groups > 1) pace_wait(&p, LONGEST);
   }

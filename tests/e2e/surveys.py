@@ -101,6 +101,7 @@ def bits(program):
         report = json.loads((program.folder / "r.json").read_text())
         check(report["shots"] == 7 and report["steps"] == 7 * 30 and report["shots_per_hour"] > 0 and
               0 <= report["overhead_fraction"] <= 1, f"{about}: {report}")
+        check(result.out.count("\n100 %  shot 7 of 7") == 1, f"{about}: the last line of progress: {result}")
         check(not temporaries(program), f"{about}: {temporaries(program)}")
         with h5py.File(program.folder / "out/line/by table.receivers.h5", "r") as file:
             text = file.attrs["config"]
