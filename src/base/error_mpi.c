@@ -1,4 +1,5 @@
 #include "error_mpi.h"
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -64,7 +65,10 @@ void error_print(const error *e, bool place) {
 }
 
 void error_abort(const error *e, MPI_Comm comm) {
+  static atomic_flag begun = ATOMIC_FLAG_INIT;
   int rank = 0;
+  /* A fault of the device hits all threads that use it: one speaks, and its abort ends the others. */
+  while (atomic_flag_test_and_set(&begun)) pause();
   MPI_Comm_rank(comm, &rank);
   /* The same fault often hits all ranks at once: the lowest rank prints first, and its abort ends the others before
    * they print. */
