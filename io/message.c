@@ -55,6 +55,9 @@ void message_text(message *m, const char **text) {
 
 int message_broadcast(void *bytes, size_t count, MPI_Comm comm, error *e) {
   enum { MOST = 1 << 30 /* at once: MPI counts in an int */ };
+  int ranks;
+  MPI_TRY(e, MPI_Comm_size(comm, &ranks));
+  if (ranks == 1) return 0; /* several threads of it may be here */
   for (size_t at = 0; at < count; at += MOST) {
     const int piece = (int)(count - at < MOST ? count - at : MOST);
     MPI_AWAIT(e, MPI_Ibcast((char *)bytes + at, piece, MPI_BYTE, 0, comm, &request)); /* perhaps long */

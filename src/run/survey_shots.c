@@ -145,7 +145,7 @@ static int survey_report_shot(survey_slot *slot, survey_shot *t, error *e) {
   shot_report *r = &t->report;
   message m = {0};
   int number = stop_signal();
-  MPI_TRY(e, MPI_Allreduce(MPI_IN_PLACE, &number, 1, MPI_INT, MPI_MAX, v->engine.comm));
+  MPI_TRY(e, mpi_reduce_all(&number, 1, MPI_INT, MPI_MAX, v->engine.comm));
   if (r->failed.id == ERROR_STOPPED) r->stopped = slot->shot.stop.signal ? slot->shot.stop.signal : -1;
   if (number) r->stopped = number;
   r->seconds = MPI_Wtime() - t->begin;

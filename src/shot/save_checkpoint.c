@@ -109,7 +109,7 @@ static int save_checkpoint_submit(shot *s, error *e) {
   shot_fields(s, &f);
   const size_t floats = fields_saved(&f, &s->engine->slab);
   TRY(save_queue_begin(s, floats, &copy, e));
-  MPI_TRY(e, MPI_Bcast(&saved, 1, MPI_INT64_T, 0, s->engine->comm));
+  TRY(message_broadcast(&saved, sizeof saved, s->engine->comm, e));
   checkpoint_job *j = save_checkpoint_job(s, saved, e);
   if (!j) return e->id;
   j->copy = copy;

@@ -96,8 +96,8 @@ int save_queue_begin(shot *s, size_t floats, snapshot **copy, error *e) {
       unfinished ? !s->saves.latest : 0; /* the second copy only while the first is written */
   snapshot *p = &s->saves.copies[free_one];
   /* Some rank may know of a failure, or lack memory, while the others do not yet. */
-  int mine[2] = {writer_failed(s->saves.writer), !save_queue_reserve_for(s, p, floats)}, all[2];
-  MPI_TRY(e, MPI_Allreduce(mine, all, 2, MPI_INT, MPI_MAX, s->engine->comm));
+  int all[2] = {writer_failed(s->saves.writer), !save_queue_reserve_for(s, p, floats)};
+  MPI_TRY(e, mpi_reduce_all(all, 2, MPI_INT, MPI_MAX, s->engine->comm));
   if (all[0] || all[1]) TRY(save_queue_finish(s, e));
   if (!all[1]) *copy = p;
   /* A device that fails here may fail alone. */
