@@ -153,6 +153,13 @@ class Receivers:
         return float(self.time[-1] - self.time[0]) / (len(self.time) - 1)
 
 
+def grid_of(config):
+    """(shape (nz, ny, nx), dx dy dz, x y z of the first point) of a configuration's grid."""
+    grid = config.get("grid", {})
+    return (tuple(int(grid.get(f"n{a}") or 1) for a in "zyx"), tuple(float(grid.get(f"d{a}") or 1) for a in "xyz"),
+            tuple(map(float, (grid.get("origin") or "0 0 0").split())))
+
+
 class Run:
     """What the run with `[output] path` = `path` has saved: fields, receivers, config (in sections), report."""
 
@@ -163,10 +170,7 @@ class Run:
             self.shape, self.spacing, self.origin, self.config = last.shape, last.spacing, last.origin, last.config
         elif Path(f"{path}.receivers.h5").is_file():  # a run may save traces only
             self.config = parse_config(self.receivers.attributes["config"])
-            grid = self.config["grid"]
-            self.shape = tuple(int(grid[f"n{a}"]) for a in "zyx")
-            self.spacing = tuple(float(grid.get(f"d{a}", 1)) for a in "xyz")
-            self.origin = tuple(map(float, grid["origin"].split()))
+            self.shape, self.spacing, self.origin = grid_of(self.config)
         else:
             raise Error(f"{path}: no saved fields {path}.SSSSSSSS.hdf and no {path}.receivers.h5")
 

@@ -7,6 +7,7 @@ import numpy as np
 
 from .config import read_config
 from .errors import Error, reason
+from .files import grid_of
 from .models import write_positions
 from .segy import FOOT, factor, read_traces, world_of
 
@@ -155,15 +156,6 @@ def survey_from_sps(*paths):
 
 # --- the file of shots ----------------------------------------------------------------------------------------------
 
-def grid_of(config):
-    """(first point, last point, spacing, axes that count) of a configuration's grid, in m."""
-    grid = config.get("grid", {})
-    points = np.array([int(grid.get(f"n{a}", 1)) for a in "xyz"])
-    spacing = np.array([float(grid.get(f"d{a}") or 1) for a in "xyz"])
-    origin = np.array([float(x) for x in grid.get("origin", "0 0 0").split()])
-    return origin, origin + (points - 1) * spacing, spacing, points > 1
-
-
 def write_survey(path, shots, config=None, within=False):
     """Writes a file of [survey] shots, and the receivers' places beside it (PATH with .h5); returns a line about them.
 
@@ -175,7 +167,9 @@ def write_survey(path, shots, config=None, within=False):
     if within and not config:
         raise Error("what lies within the grid only a configuration says")
     to_run, note = world_of(keys, back=True)
-    first, last, spacing, counts = grid_of(keys)
+    shape, spacing, first = map(np.array, grid_of(keys))
+    points = shape[::-1]
+    last, counts = first + (points - 1) * spacing, points > 1
     cleared = "".join(f" receivers.{key}=" for key in ("line", "points") if key in keys.get("receivers", {}))
     beside, places, lines, left, most = str(Path(path).with_suffix(".h5")), {}, [], 0, 0
     numbers = [shot.number for shot in shots]

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from .errors import Error, reason
-from .files import Field, open_run
+from .files import Field, grid_of, open_run
 from .models import Model, spacing_of, volume
 
 TEXT, BINARY_END = 3200, 3600  # bytes of the text header, and of it and the binary header
@@ -221,10 +221,11 @@ def coordinates(data, source, receivers, run):
 def midpoints(data, run):
     """Numbers midpoints by bins of half the grid's spacing, the same for all shots of a grid."""
     source, receivers = run.receivers.source_position[0], run.receivers.position
-    crossline, inline = (np.rint(((receivers + source) / 2 - run.origin)[:, a] * 2 / run.spacing[a]).astype(int)
-                         if run.shape[2 - a] > 1 else np.zeros(len(receivers), int) for a in (0, 1))
+    shape, spacing, origin = grid_of(run.config)  # saved fields may be a part of it
+    crossline, inline = (np.rint(((receivers + source) / 2 - origin)[:, a] * 2 / spacing[a]).astype(int)
+                         if shape[2 - a] > 1 else np.zeros(len(receivers), int) for a in (0, 1))
     data["crossline"], data["inline"] = crossline + 1, inline + 1
-    data["cdp"] = crossline + inline * (2 * run.shape[2] - 1) + 1
+    data["cdp"] = crossline + inline * (2 * shape[2] - 1) + 1
 
 
 # --- models ---------------------------------------------------------------------------------------------------------
