@@ -193,7 +193,8 @@ def sources(data, prefix, source_in):
         speed = data.volume("c0").reshape(data.points[:data.dims][::-1])[tuple(index.T[::-1])]
         speed = speed[:1] if np.ptp(speed) == 0 else speed
     pascals = native if source_in is None else source_in == "Pa"
-    share = 2 / (speed * dt * data.steps[0])  # of an added source of 1 Pa
+    # of an added source of 1 Pa: MATLAB adds it along every axis by dx, k-wave-python's new solver by each axis's own spacing
+    share = 2 / (speed * dt) * np.mean([1 / h for h in (data.steps if native else data.steps[:1])])
     density = data.dims * (speed**2 if impose else 1 / dt**2)
     data.notes.append(f"source signal in {SOURCE_UNITS['Pa' if pascals else 'density']}{', by its writer' if source_in is None else ''}: "
                       f"its greatest is {np.abs(signal).max() * (1 if pascals else (density / (1 if impose else share)).max()):.4g} Pa")

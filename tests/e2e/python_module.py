@@ -677,6 +677,12 @@ def kwave(program):
         said = tool(program, "convert", "kwave", "in.h5", "l", "--source-in", "Pa", STENCIL=program.path).out
         tables = [h5py.File(f"{name}.source.h5")["signal"][...] for name in "kl"]
         check(np.allclose(tables[0], tables[1] * 1500 * 1e-3 * 3 / 2 / 1e-7, rtol=1e-5) and "1 Pa" in said, "Pa")
+        for writer, share in (("k-Wave 0.5", 1), ("k-Wave 0.6.2", (1 + 1 / 2 + 1 / 4) / 3)):  # cells that are no cubes
+            write_kwave("in.h5", **dims, dy=2e-3, dz=4e-3)
+            with h5py.File("in.h5", "a") as file:
+                file.attrs["created_by"] = writer
+            st.from_kwave("in.h5", "l", "Pa")
+            check(np.allclose(h5py.File("l.source.h5")["signal"][...], share * tables[1], rtol=1e-5), f"Pa of {writer}")
         check(str(program.path) in said or "np 2 stencil " in said, said)
         with h5py.File("empty.h5", "w"):
             pass
