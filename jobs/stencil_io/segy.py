@@ -304,7 +304,8 @@ class Grid:
         off = np.linalg.norm(flat - flat[0] - table @ fit, axis=1)
         far, error = off.max(), 4 * np.sqrt((off**2).mean())
         steps, sizes = fit[1:], np.linalg.norm(fit[1:], axis=1)
-        said = [size if n > 1 and size > 1e-6 else None for n, size in zip((nx, ny), sizes)]
+        said = [size if n > 1 and size > 1e-6 and (rounding <= size or error / n**1.5 < 0.05 * size) else None  # else too coarse
+                for n, size in zip((nx, ny), sizes)]
         straight = any(said) and far < 0.2 * min(filter(None, said)) + 0.75 * rounding
         self.origin, self.azimuth, self.square = flat[0], None, True
         self.dx, self.dy = (straight and size and shortest(size, error / n**1.5) for n, size in zip((nx, ny), said))
@@ -316,7 +317,8 @@ class Grid:
             self.square = not said[1] or abs(steps[0] @ steps[1]) < slack * sizes[0] * sizes[1]
         elif ny == 1 and nx > 1:  # a crooked line: distances along it
             along = np.linalg.norm(np.diff(flat, axis=0), axis=1)
-            self.dx = float(f"{along.mean():.6g}") if along.min() > 0.9 * along.max() - 1.5 * rounding else None
+            even = along.min() > 0.9 * along.max() - 1.5 * rounding and along.mean() >= rounding
+            self.dx = float(f"{along.mean():.6g}") if even else None
         self.dx, self.dy = (size and float(f"{size * unit:.9g}") for size in (self.dx, self.dy))
         self.origin = [float(f"{c * unit:.12g}") for c in self.origin]
 

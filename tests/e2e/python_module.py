@@ -431,6 +431,10 @@ def segy_models(program):
             check(np.allclose(np.sin(np.radians(axes)), (along[0], across[0]), atol=1e-3) and (turn != 0 or not model.azimuth), f"{axes}")
         write("skew.sgy", u[:, y, x].T, **{**places, "CDP_X": 30000 + 250 * x + 100 * y})
         expect(["right angles"], st.from_segy, "skew.sgy")
+        for count in (slice(None), y == 2):  # places in hundreds of metres: a volume, a line
+            write("coarse.sgy", u[:, y, x].T[count], INLINE_3D=y[count], CROSSLINE_3D=x[count], SourceGroupScalar=100,
+                  CDP_X=np.rint((25 * x[count] + 7000) / 100), CDP_Y=np.rint((40 * y[count] + 900) / 100))
+            expect(["do not say dx"], st.from_segy, "coarse.sgy")
         write("hole.sgy", u[:, y, x].T, **{**places, "CDP_Y": 400 * (y + (y > 2))})
         expect(["do not say"], st.from_segy, "hole.sgy")
         write("uneven.sgy", u[:, y, x].T, INLINE_3D=y + (y > 2), CROSSLINE_3D=x)
