@@ -292,6 +292,10 @@ bool config_cuts(const config *c) {
   return false;
 }
 
+bool config_has_checkpoints(const config *c) {
+  return c->survey_file[0] ? c->survey_on_stop == ON_STOP_CHECKPOINT : !config_has_gradient(c);
+}
+
 bool config_has_maps(const config *c) {
   return c->maps_quantities[0] || c->maps_dft[0] > 0;
 }

@@ -249,6 +249,8 @@ config_cut config_cut_of(const config *c, int axis);
 int config_cut_below(config_cut cut, int point);
 /* Are that fewer than the grid has, along some axis? */
 bool config_cuts(const config *c);
+/* May it write checkpoints, if only where it is stopped? */
+bool config_has_checkpoints(const config *c);
 /* Does the run keep maps? */
 bool config_has_maps(const config *c);
 /* Files that it writes under its output path besides fields: two lists of those, and what a whole run comes to. */

@@ -26,16 +26,18 @@ const char *path_rest(const char *path, const char *file) {
   return strncmp(file, base, length) == 0 ? file + length : NULL;
 }
 
-bool path_ground(const char *path, char ground[FILE_NAME]) {
+int path_ground(const char *path, int most, char ground[FILE_NAME]) {
   char folder[FILE_NAME];
   struct stat s;
+  int missing = 0;
   path_folder(path, ground);
-  if (stat(ground, &s) == 0 || errno != ENOENT) return false;
-  size_t length = strlen(ground);
-  while (length > 1 && ground[length - 1] == '/') length--; /* as in folder//name */
-  snprintf(folder, sizeof folder, "%.*s", (int)length, ground);
-  path_folder(folder, ground);
-  return true;
+  for (; missing < most && stat(ground, &s) && errno == ENOENT; missing++) {
+    size_t length = strlen(ground);
+    while (length > 1 && ground[length - 1] == '/') length--; /* as in folder//name */
+    snprintf(folder, sizeof folder, "%.*s", (int)length, ground);
+    path_folder(folder, ground);
+  }
+  return missing;
 }
 
 int path_name(char name[FILE_NAME], const char *path, const char *ending, error *e) {
@@ -214,7 +216,7 @@ void temporary_remove(const char *path, const char *extension, const char *const
 
 int path_make_folder(const char *path, bool dry, bool *missing, error *e) {
   char folder[FILE_NAME], ground[FILE_NAME];
-  *missing = path_ground(path, ground);
+  *missing = path_ground(path, 1, ground);
   if (!*missing || dry) return 0;
   path_folder(path, folder);
   if (mkdir(folder, 0777) && errno != EEXIST) /* another run may have made it just now */
@@ -229,7 +231,7 @@ int path_probe(named_path p, char probe[PATH_PROBE], error *e) {
   const char *slash = strrchr(path, '/'), *base = slash ? slash + 1 : path;
   if (!*base || strcmp(base, ".") == 0 || strcmp(base, "..") == 0)
     return FAIL(e, PATH_UNUSABLE, p.key, path, "expected the beginning of a file name, not a folder");
-  const bool missing = path_ground(path, folder);
+  const bool missing = path_ground(path, p.of_shot ? 2 : 1, folder);
   struct stat s;
   if (stat(folder, &s)) {
     snprintf(reason, sizeof reason, "folder '%s': %s", folder, strerror(errno));
@@ -240,7 +242,7 @@ int path_probe(named_path p, char probe[PATH_PROBE], error *e) {
     return FAIL(e, PATH_UNUSABLE, p.key, path, reason);
   }
   /* Only trying tells: permissions, read-only mounts, quotas, names too long. */
-  if (missing) snprintf(place, sizeof place, "%s/%s", folder, base); /* beside the folder to be made */
+  if (missing) snprintf(place, sizeof place, "%s/%s", folder, base); /* where a folder is to be made */
   TRY(path_step_name(name, missing ? place : path, 0, ".hdf", e));
   temporary_name(probe, PATH_PROBE, name);
   memset(probe + strlen(probe) - 6, 'X', 6); /* for mkstemp */
@@ -264,12 +266,14 @@ int path_check_no_folder(const char *name, error *e) {
   return stat(name, &s) == 0 && S_ISDIR(s.st_mode) ? FAIL(e, FILE_WRITE, name, strerror(EISDIR)) : 0;
 }
 
-int path_check_output(const char *path, error *e) {
-  TRY(path_check_writable((named_path){"[output] path", path}, e));
+int path_check_output(const config *c, error *e) {
+  const bool of_shot = c->survey_file[0];
+  TRY(path_check_writable((named_path){"[output] path", c->output_path, of_shot}, e));
   for (int i = 0; i < OUTPUT_FILES; i++) {
     char name[FILE_NAME];
-    TRY(path_name(name, path, OUTPUT_ENDINGS[i], e));
+    TRY(path_name(name, c->output_path, OUTPUT_ENDINGS[i], e));
     TRY(path_check_no_folder(name, e));
   }
-  return 0;
+  if (!config_has_checkpoints(c)) return 0;
+  return path_check_writable((named_path){"[checkpoint] path", c->checkpoint_path, of_shot}, e);
 }

@@ -32,6 +32,7 @@ int text_read(const char *path, char **text, error *e);
 /* A path, and the key of the configuration that says it, for messages: "[output] path". */
 typedef struct named_path {
   const char *key, *path;
+  bool of_shot; /* of a survey, which makes the folder above, too */
 } named_path;
 
 enum { PATH_PROBE = FILE_NAME + TEMPORARY_ENDING };
@@ -44,7 +45,7 @@ int path_check_writable(named_path p, error *e);
 int path_make_folder(const char *path, bool dry, bool *missing, error *e);
 /* Exit 2 where a folder has the name of a file that is to be written. */
 int path_check_no_folder(const char *name, error *e);
-/* Both, for what a run saves under PATH; space_taken looks at the names that have steps. */
-int path_check_output(const char *path, error *e);
+/* Both, for what a run saves under its paths; space_taken looks at the names that have steps. */
+int path_check_output(const config *c, error *e);
 
 #endif

@@ -164,8 +164,7 @@ static int files_answer(const request *r, void *answer, error *e) {
   case FILES_WRITE_SERIES:
     return series_write(r->own.io->path, r->steps, r->count, r->own.io->slab, r->field, e);
   case FILES_CHECK_PATHS:
-    TRY(path_check_output(r->path, e));
-    return path_check_writable((named_path){"[checkpoint] path", r->text}, e);
+    return path_check_output(r->config, e);
   case FILES_MAKE_FOLDER:
     return path_make_folder(r->path, r->dry, answer, e);
   case FILES_FIND_SPACE:
@@ -323,11 +322,11 @@ int files_signal(void *context) {
 /* --- the folders ------------------------------------------------------------------------------------------------ */
 
 /* Does every rank see the folder of files PATH.*? Where none can be created, another check says so. */
-static int files_see_folder(const files *f, const char *path, bool *seen, error *e) {
+static int files_see_folder(const files *f, const named_path *p, bool *seen, error *e) {
   char probe[PATH_PROBE] = "";
   error ignored = {0};
   int mine;
-  if (f->way->rank == 0 && path_probe((named_path){"", path}, probe, &ignored)) probe[0] = 0;
+  if (f->way->rank == 0 && path_probe(*p, probe, &ignored)) probe[0] = 0;
   MPI_TRY(e, MPI_Bcast(probe, sizeof probe, MPI_CHAR, 0, f->comm));
   mine = !probe[0] || access(probe, F_OK) == 0;
   MPI_TRY(e, MPI_Allreduce(MPI_IN_PLACE, &mine, 1, MPI_INT, MPI_MIN, f->comm));
@@ -338,8 +337,10 @@ static int files_see_folder(const files *f, const char *path, bool *seen, error 
 
 int files_field_io(const files *f, field_io *io, const slab *slab, const config *c, error *e) {
   if (c->io == IO_AUTO) {
-    TRY(files_see_folder(f, c->output_path, &f->way->together, e));
-    TRY(files_see_folder(f, c->checkpoint_path, &f->way->together, e));
+    const bool of_shot = c->survey_file[0];
+    const named_path output = {"", c->output_path, of_shot}, checkpoints = {"", c->checkpoint_path, of_shot};
+    TRY(files_see_folder(f, &output, &f->way->together, e));
+    if (config_has_checkpoints(c)) TRY(files_see_folder(f, &checkpoints, &f->way->together, e));
   }
   field_io_init(io, f->way, slab, c->io);
   io->path = c->output_path;

@@ -67,7 +67,7 @@ enum request_kind {
   /* Rank 0 does these alone, and tells the others the answer: */
   FILES_WRITE_SERIES,   /* series_write: field, path; the first computing rank's steps and count; own: io */
   FILES_FIND_FIELDS,    /* series_find of each of `count` steps: path, field, steps, count; own: io, answer */
-  FILES_CHECK_PATHS,    /* path_check_output, path_check_writable: path; text: that of checkpoints */
+  FILES_CHECK_PATHS,    /* path_check_output: config */
   FILES_MAKE_FOLDER,    /* path_make_folder: path, dry; own: answer, a bool */
   FILES_FIND_SPACE,     /* space_of, space_taken: path, text, which; own: answer, a space_use */
   FILES_MOVE_ASIDE,     /* space_move_aside: config, which, dry; own: answer, a space_aside */

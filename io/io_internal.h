@@ -16,8 +16,8 @@ const char *hdf5_why(char text[HDF5_TEXT]);
 
 /* The folder of `path`: "." where it names none. */
 void path_folder(const char *path, char folder[FILE_NAME]);
-/* That of files PATH.*; where it is not there, the one in which it can be made, and true is returned. */
-bool path_ground(const char *path, char ground[FILE_NAME]);
+/* That of files PATH.*; where it is not there, the one above it, at most so many times: returns how many were not there. */
+int path_ground(const char *path, int most, char ground[FILE_NAME]);
 
 /* PATH and `ending`; exit 2 where that is too long. */
 int path_name(char name[FILE_NAME], const char *path, const char *ending, error *e);

@@ -11,7 +11,7 @@ int space_of(const char *path, disk_space *space, error *e) {
   char folder[FILE_NAME];
   struct statvfs v;
   struct stat s;
-  path_ground(path, folder);
+  path_ground(path, 2, folder);
   if (statvfs(folder, &v) || stat(folder, &s)) return FAIL(e, FILE_WRITE, path, strerror(errno));
   space->device = (uint64_t)s.st_dev;
   bool known = v.f_blocks > 0;

@@ -58,7 +58,7 @@ static int registry_unknown(const char *name, enum equation equation, enum backe
   const char *nearest = nearest_name(name, names, count);
   char suggestion[128] = "";
   if (nearest) snprintf(suggestion, sizeof suggestion, " (did you mean '%s'?)", nearest);
-  return FAIL(e, KERNEL_UNKNOWN, equation_name(equation), name, backend_name(backend), suggestion);
+  return FAIL(e, KERNEL_UNKNOWN, name, backend_name(backend), suggestion);
 }
 
 int kernel_find(const char *name, enum equation equation, enum backend backend, const kernel **found,

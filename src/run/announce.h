@@ -13,6 +13,9 @@ int announce(const shot *s, error *e);
  * can happen, that the grid or the time step is too coarse for the waves, that wavelets do not fit the run. */
 void announce_remarks(const shot *s);
 
+/* Logs that the checkpoint, which is intact, leaves nothing to do, where it is so. */
+void announce_left(const shot *s);
+
 /* The waves that sources make. */
 typedef struct announce_waves {
   double dominant, highest; /* Hz: the greatest of all sources (wavelet_use) */

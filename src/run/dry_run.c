@@ -169,6 +169,7 @@ static int dry_run_describe(const job *j, shot *s, error *e) {
   run_needs n;
   log_line(s->log, "%s", s->saves.config_text);
   announce_remarks(s);
+  announce_left(s);
   dry_run_physics(s);
   dry_run_needs(s, &n);
   dry_run_partition(s, &n);

@@ -357,10 +357,6 @@ void announce_remarks(const shot *s) {
   const bool rest = remarks_at_rest(c);
   int sounding = 0;
   if (c->idle[0]) log_line(s->log, "ignored settings: %s", c->idle);
-  if (s->from && s->from->step >= s->engine->physics.steps)
-    log_line(s->log,
-             "nothing is left to do: the checkpoint is of step %" PRId64 ", the run ends at step %" PRId64,
-             s->from->step, s->engine->physics.steps);
   if (!c->output_final && !c->output_every && c->receivers == RECEIVERS_NONE && !config_has_maps(c) &&
       !c->checkpoint_every_steps && c->checkpoint_every_seconds <= 0)
     log_line(s->log,
@@ -378,4 +374,11 @@ void announce_remarks(const shot *s) {
   else
     remarks_receivers(s, rest);
   if (equation_has(c->equation, HAS_SOURCES)) remarks_waves(s);
+}
+
+void announce_left(const shot *s) {
+  if (s->from && s->from->step >= s->engine->physics.steps)
+    log_line(s->log,
+             "nothing is left to do: the checkpoint is of step %" PRId64 ", the run ends at step %" PRId64,
+             s->from->step, s->engine->physics.steps);
 }

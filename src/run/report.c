@@ -272,7 +272,7 @@ static int report_write_text(const char *file, const char *path, const char *tex
 int report_check(const char *path, error *e) {
   const char *key = "[report] file";
   struct stat s;
-  if (stat(path, &s) || S_ISREG(s.st_mode)) return path_check_writable((named_path){key, path}, e);
+  if (stat(path, &s) || S_ISREG(s.st_mode)) return path_check_writable((named_path){key, path, false}, e);
   if (config_is_named_pipe(path)) return FAIL(e, PATH_UNUSABLE, key, path, "it is a named pipe");
   if (S_ISDIR(s.st_mode)) return FAIL(e, PATH_UNUSABLE, key, path, strerror(EISDIR));
   return access(path, W_OK) ? FAIL(e, PATH_UNUSABLE, key, path, strerror(errno)) : 0;

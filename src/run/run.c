@@ -106,8 +106,16 @@ int run_estimate(const job *j, int64_t steps, double *seconds, error *e) {
 
 /* --- the whole --------------------------------------------------------------------------------------------------- */
 
-/* From the checkpoint, or the start, to the end. */
-static int run_leg(const job *j, const checkpoint *from, error *e) {
+/* Once, unless the checkpoint before, which was passed over, had another time step. */
+static int run_announce(const shot *s, double *told, error *e) {
+  const double dt = s->engine->physics.dt;
+  if (*told != dt) TRY(announce(s, e));
+  *told = dt;
+  return 0;
+}
+
+/* From the checkpoint, or the start, to the end. *told: the time step that the log has, or 0. */
+static int run_leg(const job *j, const checkpoint *from, double *told, error *e) {
   engine g = {.dev = NULL};
   shot s = {.engine = NULL};
   gradient back = {.shot = NULL};
@@ -115,12 +123,13 @@ static int run_leg(const job *j, const checkpoint *from, error *e) {
   const bool profile = !j->options->quiet || j->config->report_file[0]; /* somebody reads the phases' times */
   if (!run_plan(j, &g, &s, from->name[0] ? from : NULL, profile, e) && !gradient_plan(&back, &s, e) &&
       !gradient_check(&back, 0, &s, e) && !engine_open(&g, e) && !shot_open(&s, e) &&
-      !gradient_open(&back, e) && !announce(&s, e)) {
+      !gradient_open(&back, e) && !run_announce(&s, told, e)) {
     gradient_announce(&back);
     if (timed)
       run_begin_benchmark(&s, timed, e);
     else if (!announce_check_report(&s, e))
       shot_begin(&s, e);
+    if (!e->id) announce_left(&s);
     if (!e->id && timed) shot_make_folders(&s, false, false, e);
     if (!e->id) watchdog_open(&s.stepper.watch, g.comm, j->config->watchdog_seconds, s.stepper.step, e);
     if (!e->id) shot_steps(&s, !timed, e);
@@ -174,13 +183,14 @@ int run(const job *j, error *e) {
       .name = j->options->restart, .path = j->config->checkpoint_path, .log = j->log, .files = j->files};
   config *timed = j->options->benchmark ? malloc(sizeof *timed) : NULL; /* the stack may be small */
   job leg = *j;
+  double told = 0;
   const bool anew = config_has_gradient(j->config);
   if (anew && r.name && strcmp(r.name, "auto") != 0) FAIL(e, GRADIENT_RESTART);
   if (anew) r.name = NULL;
   if (j->options->benchmark && !timed) FAIL(e, OUT_OF_MEMORY, sizeof *timed, "the configuration");
   if (timed) *timed = run_timed_config(j->config, j->options->benchmark), leg.config = timed;
   if (!error_agree(e, j->files->compute) && !restart_open(&r, e)) {
-    do run_leg(&leg, &r.from, e);
+    do run_leg(&leg, &r.from, &told, e);
     while (restart_pass_over(&r, e));
     restart_close(&r);
   }

@@ -228,18 +228,18 @@ void shot_close(shot *s) {
 /* --- paths ------------------------------------------------------------------------------------------------------ */
 
 int shot_check_paths(const shot *s, error *e) {
-  const config *c = s->config;
-  const request paths = {FILES_CHECK_PATHS, .path = c->output_path, .text = c->checkpoint_path};
+  const request paths = {FILES_CHECK_PATHS, .config = s->config};
   return files_do(s->engine->files, &paths, e);
 }
 
 int shot_make_folders(const shot *s, bool files, bool dry, error *e) {
   const config *c = s->config;
-  const named_path paths[] = {{"[output] path", c->output_path},
-                              {"[checkpoint] path", c->checkpoint_path},
-                              {"[report] file", c->report_file}};
+  const named_path paths[] = {{"[output] path", c->output_path, false},
+                              {"[checkpoint] path", c->checkpoint_path, false},
+                              {"[report] file", c->report_file, false}};
   for (int i = files ? 0 : 2; i < 3; i++) {
     bool missing = false;
+    if (i == 1 && !config_has_checkpoints(c)) continue;
     const request folder = {FILES_MAKE_FOLDER, .path = paths[i].path, .dry = dry,
                             .answer_bytes = sizeof missing, .own.answer = &missing};
     if (i < 2)

@@ -80,7 +80,8 @@ int shot_steps_begin(shot *s, bool saves, error *e) {
   s->under_way.saves = saves;
   s->under_way.first = first, s->under_way.last = steps > first ? steps : first;
   s->under_way.begin = MPI_Wtime();
-  return 0;
+  return saves ? 0
+               : stop_open(&s->stop, s->engine->comm, (stop_times){.most = s->config->max_seconds}, first, e);
 }
 
 /* Of a benchmark the warm-up does not count. */
@@ -104,13 +105,28 @@ static int shot_steps_end(shot *s, error *e) {
                          .wait_seconds = s->saves.waited_seconds,
                          .end = end};
   TRY(shot_tell(s, e));
-  return s->under_way.saves ? stop_close(&s->stop, e) : 0;
+  return stop_close(&s->stop, e);
+}
+
+/* What a benchmark has timed until the wall time runs out is its result; tests of a gradient have none. */
+static bool shot_timed(const shot *s) {
+  return !s->under_way.saves && !config_has_gradient(s->config);
+}
+
+/* Ends early. */
+static int shot_steps_stop(shot *s, enum stop_reason reason, error *e) {
+  if (!shot_timed(s)) return shot_stopped(s, reason, e);
+  log_line(s->log, "the wall time runs out: %" PRId64 " of %" PRId64 " steps are timed",
+           s->stepper.step - s->under_way.first, s->under_way.last - s->under_way.first);
+  s->under_way.last = s->stepper.step;
+  return shot_steps_end(s, e);
 }
 
 /* A rank that fails alone ends the job: the others may be waiting for it. */
 int shot_pass(shot *s, bool *over, error *e) {
   const int64_t last = s->under_way.last;
   enum stop_reason reason = STOP_NOT;
+  bool none; /* shot_save_due writes checkpoints */
   *over = true;
   if (s->stepper.step < last) {
     const int64_t checkpoint = observer_every(s->config->checkpoint_every_steps, s->stepper.step),
@@ -120,10 +136,11 @@ int shot_pass(shot *s, bool *over, error *e) {
   }
   if (s->stepper.step == last)
     return shot_steps_end(s, e); /* what is saved then needs no steps beside it: shot_finish */
-  if (s->under_way.saves) TRY(shot_save_due(s, &reason, e));
+  TRY(s->under_way.saves ? shot_save_due(s, &reason, e)
+                         : stop_poll(&s->stop, s->stepper.step, &reason, &none, e));
   if (shot_tell(s, e)) error_abort(e, s->engine->comm);
   *over = reason != STOP_NOT;
-  return *over ? shot_stopped(s, reason, e) : 0;
+  return *over ? shot_steps_stop(s, reason, e) : 0;
 }
 
 int shot_steps(shot *s, bool saves, error *e) {

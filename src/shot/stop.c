@@ -188,6 +188,11 @@ void stop_say(const char *text) {
   stop_says = text;
 }
 
+/* Where nothing is saved it stays so. */
+static void stop_is_at(int64_t next) {
+  if (stop_next != NOTHING_SAVED) stop_next = next;
+}
+
 int stop_open(stop_watch *w, MPI_Comm comm, stop_times times, int64_t step, error *e) {
   *w = (stop_watch){.comm = comm,
                     .checkpoint_every = times.checkpoint_every,
@@ -202,7 +207,7 @@ int stop_open(stop_watch *w, MPI_Comm comm, stop_times times, int64_t step, erro
   w->known_step = step;
   w->ask_at = step + 1;
   w->lag = LAG_LONG;
-  stop_next = step + 1;
+  stop_is_at(step + 1);
   stop_prepare(times.reserve);
   return 0;
 }
@@ -237,7 +242,7 @@ static double stop_plan_next(stop_watch *w, int64_t step) {
 int stop_poll(stop_watch *w, int64_t step, enum stop_reason *reason, bool *checkpoint, error *e) {
   *reason = STOP_NOT;
   *checkpoint = false;
-  stop_next = step + 1;
+  stop_is_at(step + 1);
   if (!w->asked) return step >= w->ask_at ? stop_ask(w, step, e) : 0;
   if (step < w->take_at) return 0;
   w->asked = false;
@@ -265,7 +270,7 @@ int stop_checkpointed(stop_watch *w, double seconds, error *e) {
 }
 
 int stop_close(stop_watch *w, error *e) {
-  stop_next = NO_STEPS_LEFT;
+  stop_is_at(NO_STEPS_LEFT);
   if (w->asked) MPI_TRY(e, MPI_Wait(&w->request, MPI_STATUS_IGNORE));
   w->asked = false;
   return 0;

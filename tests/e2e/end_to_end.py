@@ -74,7 +74,7 @@ def usage_errors(program):
             program.fail(code, words, *args, np=2)
     for code, words, key, value in (
             (1, ["[grid] nx", "integer", "'abc'"], "grid.nx", "abc"), (1, ["transport", "nccl"], "parallel.transport", "nccl"),
-            (1, ["[device] kernel", "smid", "simd"], "device.kernel", "smid"), (1, ["[device] backend", "cuda"], "device.backend", "cuda"),
+            (1, ["[device] kernel: no kernel of this equation is named 'smid'", "simd"], "device.kernel", "smid"), (1, ["[device] backend", "cuda"], "device.backend", "cuda"),
             (2, ["nofile.h5"], "initial.u", "nofile.h5:/u"), (2, ["/proc"], "output.path", "/proc/u")):
         program.fail(code, words, good, f"{key}={value}", env=no_gpu)
         program.fail(code, words, program.config({key: value}, "bad.ini"), np=3, env=no_gpu)
@@ -627,6 +627,10 @@ def benchmark(program):
         check_report(json.loads((program.folder / "r.json").read_text()), n or 1, steps, 64 * 48 * 40)
     benchmark_keeps_actors(program)
     benchmark_counts_bytes(program)
+    for n, io in ((0, "auto"), (3, "server")):
+        out = program.succeed("-b", 10**9, "--report", "r.json", config, "time.max_seconds=1.5", f"parallel.io={io}", np=n).out
+        steps = json.loads((program.folder / "r.json").read_text())["steps"]
+        check(0 < steps < 10**9 and f"the wall time runs out: {steps} of 1000000000 steps are timed" in out, f"{steps} steps: {out}")
     program.succeed(config, "report.file=out/configured.json")
     check("steps" in json.loads((program.folder / "out/configured.json").read_text()), "[report] file is empty")
     program.fail(2, ["no/such"], "--report", "no/such/r.json", config, "output.path=out/v")

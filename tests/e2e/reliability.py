@@ -244,6 +244,7 @@ def fall_back(program, config, good):
             os.truncate(program.folder / good[4], 2000)
         result = program.succeed("--restart", "auto", config, "checkpoint.every_steps=0", np=3 if len(broken) == 1 else 0)
         check(told in result.out, f"expected '{told.strip()}': {result}")
+        check(result.out.count("\ndt = ") == 1 and "nothing is left" not in result.out, f"says too much: {result}")
         check(all(good[step] in result.out for step in broken) and "passed over" in result.out,
               f"does not say what was passed over: {result}")
         check_same(program, "out/u", "out/ref", True, told)

@@ -159,6 +159,16 @@ def lines(program):
                   "estimate: 2 shots take"):
         check(words in result.out, f"{words}: {result}")
     check(program.files() == {"in.h5", "shots.txt", "run.ini"}, f"a dry run left {program.files()}")
+    # What a dry run finds fit a run makes: the folder PATH, and the one that is in.
+    for path, fits in (("new/line", True), ("new/none/line", False)):
+        if fits:
+            told = program.succeed("-n", config, f"output.path={path}").out
+            check(f"make the folder of [output] path = {path}/" in told and "checkpoint]" not in told, f"{path}: {told}")
+            program.succeed("-q", config, f"output.path={path}")
+            shutil.rmtree(program.folder / "new")
+        else:
+            program.fail(2, [path, "No such file or directory"], "-n", config, f"output.path={path}")
+            program.fail(2, ["new/none", "No such file or directory"], config, f"output.path={path}")
     single = program.succeed(config, "survey.shots=", "output.name=x")
     check("ignored settings: [output] name" in single.out, f"{single}")
 

@@ -226,7 +226,7 @@ TEST_OF(test_series, fixture *x) {
 }
 
 static named_path output_path(const char *path) {
-  return (named_path){"[output] path", path};
+  return (named_path){"[output] path", path, false};
 }
 
 static void expect_path(const char *path, const char *reason) {
