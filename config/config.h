@@ -60,6 +60,7 @@ typedef struct config {
   char file[CONFIG_TEXT]; /* the file this came from, for messages */
 
   char idle[CONFIG_TEXT]; /* keys that were given but have no effect, for the log; empty: none */
+  bool timed;             /* of a benchmark, whose steps are others: signals of files may end before them */
 
   /* [grid] */
   int nx, ny, nz;

@@ -105,7 +105,8 @@ int source_set_read(source_set *s, const problem *on, wavelet_steps steps, const
   if (own)
     wavelet_read(on->files, dataset, &s->signals, &s->times, e);
   else
-    wavelet_read_signals(on->files, dataset, (signals_shape){s->count, steps.count, most}, &s->signals,
+    wavelet_read_signals(on->files, dataset,
+                         (signals_shape){s->count, on->config->timed ? 1 : steps.count, most}, &s->signals,
                          &s->times, e);
   if (e->id) return e->id;
   s->columns = s->signals.columns;

@@ -36,11 +36,12 @@ static int run_begin_benchmark(shot *s, int64_t steps, error *e) {
 /* The configuration of a benchmark. The field is random: nothing about it is easy for a cache or the hardware. */
 static config run_timed_config(const config *c, int64_t steps) {
   config timed = *c;
-  timed.initial = INITIAL_RANDOM;
+  timed.timed = true;
+  timed.initial = INITIAL_RANDOM, timed.previous = PREVIOUS_REST;
   timed.output_every = timed.check_every = 0;
   timed.output_final = true; /* no remark: it saves nothing in any case */
   timed.steps = run_warm_up(steps) + steps;
-  timed.end_time = 0;
+  timed.end_time = timed.maps_from = timed.maps_until = 0;
   timed.gradient_observed[0] = timed.gradient_residual[0] = '\0';
   return timed;
 }

@@ -108,14 +108,9 @@ static int shot_steps_end(shot *s, error *e) {
   return stop_close(&s->stop, e);
 }
 
-/* What a benchmark has timed until the wall time runs out is its result; tests of a gradient have none. */
-static bool shot_timed(const shot *s) {
-  return !s->under_way.saves && !config_has_gradient(s->config);
-}
-
-/* Ends early. */
+/* Ends early. What a benchmark has timed until the wall time runs out is its result. */
 static int shot_steps_stop(shot *s, enum stop_reason reason, error *e) {
-  if (!shot_timed(s)) return shot_stopped(s, reason, e);
+  if (!s->config->timed) return shot_stopped(s, reason, e);
   log_line(s->log, "the wall time runs out: %" PRId64 " of %" PRId64 " steps are timed",
            s->stepper.step - s->under_way.first, s->under_way.last - s->under_way.first);
   s->under_way.last = s->stepper.step;

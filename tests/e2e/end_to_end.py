@@ -459,6 +459,7 @@ def wave_tables(program):
             file[name] = np.c_[rows + begin, ricker(f, rows)]
         file["long"], file["between"] = np.c_[t, ricker(60, t)], np.c_[rows / 1e4 + 2.5e-4, ricker(60, rows)]
         file["slow_fast"] = np.stack([10 * ricker(60, t), ricker(160, t), np.random.default_rng(1).uniform(-1e-3, 1e-3, 500), 0 * t], 1)
+        file["nine"] = file["slow_fast"][:9]
         file["slow_only"] = file["slow_fast"][...] * [1, 0.005, 1, 1]
         file["s"] = [[9, 6, 9], [9.5, 5, 9], [12, 3, 9], [4, 4, 4.0]]
         file["p"], ramp = [[9, 2, 9], [15, 6, 9.0]], np.linspace(0, 1, 19 * 12 * 20).reshape(19, 12, 20)
@@ -485,7 +486,8 @@ WAVES = (  # changes to SHOT, and words of the warning, if any
     ({"source.1.t0": -0.02, "initial.u": "random"}, ["is over before the run (t0)"]),
     ({"initial.u": "gaussian", "initial.width": 1.6}, ["[initial] width = 1.6 m"]),
     ({"initial.u": "gaussian", "initial.width": 1.7}, []),
-    ({"time.steps": 1000}, []), ({"time.steps": 4000}, [EARLY, "by 0.241 radians, 0.000426 s,", "dt = 0.000128 "]),
+    ({"time.steps": 1000}, []), ({"time.steps": 4000}, [EARLY + " in fields, not in traces: ", "by 0.241 radians, 0.000426 s,", "dt = 0.000128 "]),
+    ({"time.steps": 4000, "output.final": "off"}, []), ({"time.steps": 4000, "time.dispersion": "kept"}, [EARLY + ": by 0.241"]),
     ({"time.steps": 4000, "time.dt": 1.28e-4}, []),
     ({"boundary.all": "absorbing", "boundary.width": 4}, ["0 of 1 sources and 1 of 2 receivers " + LAYERS]),
     ({"boundary.x": "absorbing", "boundary.width": 4, **FILE}, []),
@@ -519,6 +521,13 @@ def wave_remarks(program):
         words = f"w.h5:/{name}: none of its times falls on a step of the run, from 0 to 0.0198 s"
         program.fail(2, [words], *args, program.config({**SHOT, **of_file(name)}))
     check("Gpts/s" in program.succeed("-b", 5, program.config({**SHOT, **of_file("late")})).out, "a short benchmark was refused")
+    # Nor are steps that the run itself does not have: signals end before them, maps begin after them, fields are not read.
+    config = program.config({**SHOT, **of_set("slow_fast"), "maps.quantities": "max", "maps.from": 0.09, "maps.until": 0.0995,
+                             "time.steps": 500, "initial.previous": "none.h5:/u"})
+    for n, args in ((0, ["-b", 3]), (2, ["-b", 600])):
+        check("Gpts/s" in program.succeed(*args, config, np=n).out, f"{args}: refused")
+    check("estimate: 9 steps" in program.succeed("-n", "--measure", program.config({**SHOT, **of_set("nine"), "time.steps": 9})).out,
+          "no estimate of a short run")
     for name, every, words in (("slow_fast", 6, r"every = 6 is too rare for 39\d.* Hz of \[sources\] signals, column 1: 4 would do"),
                                ("slow_fast", 4, "dispersion removed"), ("slow_only", 6, "dispersion removed")):
         out = program.succeed(program.config({**SHOT, **of_set(name), "receivers.every": every}), np=every % 4).out
