@@ -1,6 +1,7 @@
 /* Planning, opening and closing a shot. */
 #include "shot.h"
 #include <stdlib.h>
+#include <string.h>
 #include "base/error_mpi.h"
 #include "fingerprint.h"
 #include "maps.h"
@@ -232,6 +233,11 @@ int shot_check_paths(const shot *s, error *e) {
   return files_do(s->engine->files, &paths, e);
 }
 
+static bool shot_same_folder(const char *a, const char *b) {
+  const char *end = strrchr(a, '/'), *other = strrchr(b, '/');
+  return end && other && end - a == other - b && strncmp(a, b, (size_t)(end - a)) == 0;
+}
+
 int shot_make_folders(const shot *s, bool files, bool dry, error *e) {
   const config *c = s->config;
   const named_path paths[] = {{"[output] path", c->output_path, false},
@@ -246,6 +252,7 @@ int shot_make_folders(const shot *s, bool files, bool dry, error *e) {
       TRY(files_do(s->engine->files, &folder, e));
     else if (s->engine->rank == 0 && c->report_file[0])
       path_make_folder(c->report_file, dry, &missing, e);
+    for (int k = 0; dry && k < i; k++) missing = missing && !shot_same_folder(paths[i].path, paths[k].path);
     if (missing)
       log_line(s->log, "%s the folder of %s = %s", dry ? "a run would make" : "made", paths[i].key,
                paths[i].path);

@@ -33,11 +33,21 @@ double storage_field_bytes(const shot *s) {
   return points * sizeof(float) + (axes + c->histogram) * sizeof(double) + storage_metadata(s);
 }
 
-/* The least that a checkpoint takes. */
+/* The least that a checkpoint takes, but for traces. */
 static double storage_checkpoint_size(const shot *s) {
   field_set f;
   shot_fields(s, &f);
   return fields_saved_globally(&f) * sizeof(float) + storage_metadata(s);
+}
+
+/* The least that so many checkpoints, the last ones, have of traces. */
+static double storage_traces(const shot *s, double count, int64_t last) {
+  const receivers *r = &s->receivers;
+  const int64_t every = s->config->checkpoint_every_steps;
+  if (r->count == 0 || every == 0 || r->spill.block)
+    return 0; /* that are in memory; a clock's are at any step */
+  const double newest = (double)(last / every * every), oldest = newest - (count - 1) * (double)every;
+  return count * ((newest + oldest) / 2 / (double)r->every + 1) * r->count * sizeof(float);
 }
 
 space_steps storage_steps(const shot *s) {
@@ -72,8 +82,9 @@ static need storage_need_of_checkpoints(const shot *s, const space_steps *r, con
   if (count == 0 && c->checkpoint_every_seconds > 0 && r->last > r->first) count = 1;
   if (count == 0) return (need){c->checkpoint_path, 0, 0};
   const double beyond = fmax(0, old + count - keep), replaced = old ? taken * fmin(1, beyond / old) : 0;
-  const double all = fmax(one, (fmin(count, keep) + (beyond > 0)) * one - replaced);
-  return (need){c->checkpoint_path, all, c->compress ? 0 : all};
+  const double files = fmin(count, keep) + (beyond > 0);
+  const double all = fmax(one, files * one + storage_traces(s, files, r->last) - replaced);
+  return (need){c->checkpoint_path, all, all}; /* they are never compressed */
 }
 
 static double storage_mib(double bytes) {

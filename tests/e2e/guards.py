@@ -186,7 +186,10 @@ def room(program):
             (["checkpoint.every_steps=20"], f"{u} and {c}", 1 + 1, 0),
             (["checkpoint.every_steps=4", "checkpoint.path=out/c", "output.every=10"], u, 3, 0),
             (["checkpoint.every_seconds=5", "output.path=out/u", "equation.type=wave"], c, 2, 0),
-            (["receivers.line=1 1 1 30 30 30 30000"], u, 1 + (30000 * (24 + 8 + 21 * 4)) / FIELD, 0)):
+            (["checkpoint.every_steps=4", "output.compress=1"], f"{u} and {c}", 3, 0),
+            (["receivers.line=1 1 1 30 30 30 30000"], u, 1 + (30000 * (24 + 8 + 21 * 4)) / FIELD, 0),
+            (["receivers.line=1 1 1 30 30 30 30000", "checkpoint.every_steps=10"], f"{u} and {c}",
+             1 + 2 + 30000 * (24 + 8 + 21 * 4 + (11 + 21) * 4) / FIELD, 3)):
         about = f"{options} on {ranks} ranks"
         small = on_small_disk(program, *(["-n"] if ranks == 3 else []), config, *options, size=f"{int((fields - 0.3) * 250)}k",
                               ranks=ranks)

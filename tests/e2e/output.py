@@ -338,6 +338,8 @@ def folders(program):
         config, options = program.config({"parallel.io": io}), {"np": ranks}
         out = program.succeed("-n", "--measure", config, *keys, **options).out
         check(len(re.findall(r"^a run would make the folder of \[(?:output|checkpoint|report)\] \w+ = ", out, re.M)) == 3, f"{io}: {out}")
+        told = program.succeed("-n", config, "output.path=new/u", "report.file=new/r.json", **options).out
+        check(told.count("a run would make the folder") == 1, f"{io}: {told}")
         check(not any(path.exists() for path in made), f"{io}: a dry run has made {[*folder.iterdir()]}")
         program.fail(2, ["absent.h5"], config, *keys, "initial.u=absent.h5:/u", "report.file=", **options)
         program.succeed("-b", 3, config, *keys, **options)
