@@ -174,14 +174,15 @@ static int watchdog_start(watchdog *w, error *e) {
 
 /* Opens the memory that all ranks of the node see. */
 static int watchdog_share(watchdog *w, MPI_Comm comm, int64_t step, error *e) {
-  int rank;
+  int rank, of_run; /* which the user knows: `comm` may be a group's of a survey */
   MPI_TRY(e, MPI_Comm_rank(comm, &rank));
+  MPI_TRY(e, MPI_Comm_rank(MPI_COMM_WORLD, &of_run));
   MPI_TRY(e, MPI_Comm_split_type(comm, MPI_COMM_TYPE_SHARED, rank, MPI_INFO_NULL, &w->node));
   MPI_TRY(e, MPI_Comm_set_errhandler(w->node, MPI_ERRORS_RETURN));
   MPI_TRY(e, MPI_Comm_size(w->node, &w->count));
   MPI_TRY(e, MPI_Comm_size(comm, &w->ranks));
   TRY(shared_window(w->node, sizeof *w->mine, (void **)&w->mine, &w->window, e));
-  *w->mine = (watchdog_rank){.step = step, .doing = WATCH_NOT, .rank = rank};
+  *w->mine = (watchdog_rank){.step = step, .doing = WATCH_NOT, .rank = of_run};
   MPI_TRY(e, MPI_Barrier(w->node));
   TRY(ALLOC(e, w->all, w->count, "the watchdog"));
   TRY(ALLOC(e, w->seen, w->count, "the watchdog"));

@@ -1,9 +1,10 @@
 /* Whom the watchdog blames. Of N ranks each tells it, once, what it does, and does no more; then the watchdog ends the
- * job.   test_watchdog DOING,STEP,WAITING ...   one for each rank
- * DOING: computes, checks, exchanges, agrees; STEP: steps done; WAITING: asleep, or looking again and again. CTest reads
- * the message. */
+ * job.   test_watchdog [apart] DOING,STEP,WAITING ...   one for each rank
+ * apart: each rank is a group of its own, as in a survey. DOING: computes, checks, exchanges, agrees, or nothing that is
+ * watched; STEP: steps done; WAITING: asleep, or looking again and again. CTest reads the message. */
 #include <mpi.h>
 #include <sched.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -24,8 +25,10 @@ int main(int argc, char **argv) {
   MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &provided);
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+  const bool apart = argc > 1 && strcmp(argv[1], "apart") == 0;
+  argc -= apart, argv += apart;
   if (argc != ranks + 1 || sscanf(argv[rank + 1], "%15[a-z],%d,%15s", doing, &step, waiting) != 3) return 1;
-  if (watchdog_open(&w, MPI_COMM_WORLD, 1, 0, &e)) return puts(e.text), 1;
+  if (watchdog_open(&w, apart ? MPI_COMM_SELF : MPI_COMM_WORLD, 1, 0, &e)) return puts(e.text), 1;
   watchdog_tell(w, doing_of(doing), step);
   for (;;) strcmp(waiting, "asleep") ? sched_yield() : pause();
 }
