@@ -1,5 +1,6 @@
 #include "thread.h"
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <time.h>
@@ -57,6 +58,8 @@ void thread_share(int threads, void *(*run)(void *), void *argument) {
 }
 
 void thread_end_process(const error *e) {
+  static atomic_flag begun = ATOMIC_FLAG_INIT;
+  while (atomic_flag_test_and_set(&begun)) pause(); /* watchdogs of shots beside each other: one speaks */
   log_end_line();
   dprintf(STDERR_FILENO, "stencil: error: %s\n", e->text);
   _exit(error_exit_code(e->id));
