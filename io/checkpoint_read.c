@@ -144,12 +144,12 @@ int checkpoint_match(const checkpoint *c, const char *keys, error *e) {
   for (key = keys; *key; key = read_next_line(expected)) {
     expected = read_next_line(key), found = read_find_key(c->keys, key);
     if (!found || !read_same_line(expected, found))
-      return FAIL(e, CHECKPOINT_DIFFERS, c->name, LINE(key), LINE(expected), LINE(found ? found : ""));
+      return FAIL(e, CHECKPOINT_DIFFERS, c->name, LINE(key), LINE(expected), LINE(found ? found : "none"));
   }
   for (key = c->keys; *key; key = read_next_line(found)) {
     found = read_next_line(key);
     if (!read_find_key(keys, key))
-      return FAIL(e, CHECKPOINT_DIFFERS, c->name, LINE(key), LINE(""), LINE(found));
+      return FAIL(e, CHECKPOINT_DIFFERS, c->name, LINE(key), LINE("none"), LINE(found));
   }
   return 0;
 }

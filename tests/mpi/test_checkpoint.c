@@ -220,8 +220,8 @@ TEST_OF(test_fingerprint, fixture *x) {
   OK(checkpoint_match(&c, KEYS, &E));
 #define LATER "[medium] velocity\n\n[equation] type\nwave\n"
   OK(checkpoint_match(&c, LATER "[grid] nx\n7\n", &E));
-  expect_difference(&c, LATER "[grid] nx\n7\n[grid] ny\n5\n", "[grid] ny: expected '5', found ''");
-  expect_difference(&c, LATER, "[grid] nx: expected '', found '7'");
+  expect_difference(&c, LATER "[grid] nx\n7\n[grid] ny\n5\n", "[grid] ny: expected '5', found 'none'");
+  expect_difference(&c, LATER, "[grid] nx: expected 'none', found '7'");
   expect_difference(&c, LATER "[grid] nx\n70\n", "[grid] nx: expected '70', found '7'");
   expect_difference(&c, LATER "[grid] nx\n\n", "[grid] nx: expected '', found '7'");
   expect_difference(&c, "[medium] velocity\n1500\n[grid] nx\n7\n",
