@@ -39,6 +39,7 @@ int checkpoint_begin(io_way *way, const char *path, const checkpoint *from, chec
     checkpoint_list list;
     leg->self = from ? from->mark : (checkpoint_mark){.run = checkpoint_write_number()};
     leg->self.leg = checkpoint_write_number();
+    temporary_remove(path, ".h5", NULL); /* what a killed run has left: this one may write no checkpoint */
     checkpoint_list_files(&list, path, e);
     if (list.newest > leg->self.generation) leg->self.generation = list.newest;
     leg->number = list.aside + 1;
