@@ -260,6 +260,16 @@ static bool report_add_all(cJSON *root, const report *r) {
          report_add_field(root, r->statistics) && report_add_ranks(root, r);
 }
 
+/* The stream that writes to the file of this name, as where it is /dev/stdout and stdout is a file; NULL: none does. */
+static FILE *report_stream(const char *path) {
+  FILE *const all[] = {stdout, stderr};
+  struct stat s, of;
+  if (stat(path, &s) || !S_ISREG(s.st_mode)) return NULL;
+  for (int i = 0; i < 2; i++)
+    if (fstat(fileno(all[i]), &of) == 0 && of.st_dev == s.st_dev && of.st_ino == s.st_ino) return all[i];
+  return NULL;
+}
+
 /* Writes to `file`: `path` itself, or a temporary file that will be renamed to it. */
 static int report_write_text(const char *file, const char *path, const char *text, error *e) {
   FILE *f = fopen(file, "w");
@@ -272,16 +282,21 @@ static int report_write_text(const char *file, const char *path, const char *tex
 int report_check(const char *path, error *e) {
   const char *key = "[report] file";
   struct stat s;
+  if (report_stream(path)) return 0;
   if (stat(path, &s) || S_ISREG(s.st_mode)) return path_check_writable((named_path){key, path, false}, e);
   if (config_is_named_pipe(path)) return FAIL(e, PATH_UNUSABLE, key, path, "it is a named pipe");
   if (S_ISDIR(s.st_mode)) return FAIL(e, PATH_UNUSABLE, key, path, strerror(EISDIR));
   return access(path, W_OK) ? FAIL(e, PATH_UNUSABLE, key, path, strerror(errno)) : 0;
 }
 
-/* Writes the file whole or not at all; terminals, pipes and devices directly, since they must not be replaced. */
+/* Writes the file whole or not at all; to terminals, pipes, devices and open streams directly, since they must not be
+ * replaced. */
 static int report_write_whole(const char *path, const char *text, error *e) {
   struct stat s;
   char temporary[PATH_MAX];
+  FILE *const open = report_stream(path);
+  if (open)
+    return fprintf(open, "%s\n", text) < 0 || fflush(open) ? FAIL(e, REPORT_WRITE, path, strerror(errno)) : 0;
   if (stat(path, &s) == 0 && !S_ISREG(s.st_mode)) return report_write_text(path, path, text, e);
   if (strlen(path) + TEMPORARY_ENDING > sizeof temporary)
     return FAIL(e, REPORT_WRITE, path, strerror(ENAMETOOLONG));

@@ -427,6 +427,11 @@ def pipes(program):
         program.fail(2, ["pipe"], mode, "--restart", "pipe", config, **QUICK)
     shell = f'set -o pipefail; {program.path} -q <(cat {config}) --report /dev/stdout | grep -q gpts'
     check(program.run(by=["bash", "-c", shell], **QUICK).code == 0, "pipes of the shell were refused")
+    (program.folder / "stream").symlink_to("/proc/self/fd/1")  # as /dev/stdout is, which root must not replace
+    check(program.run(by=["bash", "-c", f"{program.path} {config} --report stream >>both.txt"], **QUICK).code == 0, "a file as stdout")
+    both = (program.folder / "both.txt").read_text()
+    check('"gpts":' in both and "written: " in both.splitlines()[-1], both)
+    check((program.folder / "stream").is_symlink(), "stdout was replaced")
 
 
 if __name__ == "__main__":
