@@ -8,7 +8,6 @@
 """
 import argparse
 import dataclasses
-import os
 import shutil
 import sys
 
@@ -17,6 +16,7 @@ from packages import require
 require("h5py", "numpy")
 import numpy as np
 import stencil_io as st
+from stencil_io.files import check_kept
 from stencil_io.shot import output_of
 
 
@@ -55,12 +55,6 @@ def read(args, path, scale):
         at = np.unravel_index(np.argmin(model.values), model.values.shape)
         raise st.Error(f"{path}: expected values above 0, found {model.values[at]:g} at (z, y, x) = {tuple(map(int, at))}")
     return model
-
-
-def check_kept(out, *files):
-    """What is read is not written over."""
-    if any(os.path.exists(path) and os.path.exists(out) and os.path.samefile(path, out) for path in files):
-        raise st.Error(f"{out}: it would be written over what is read")
 
 
 def model_command(args):

@@ -1,5 +1,6 @@
 """What a run has saved. Opening reads names and attributes; values are read when they are asked for."""
 import json
+import os
 import re
 from collections.abc import Sequence
 from functools import cached_property
@@ -151,6 +152,12 @@ class Receivers:
     def interval(self):
         """Time between samples, s."""
         return float(self.time[-1] - self.time[0]) / (len(self.time) - 1)
+
+
+def check_kept(out, *files):
+    """What is read is not written over."""
+    if any(os.path.exists(path) and os.path.exists(out) and os.path.samefile(path, out) for path in files):
+        raise Error(f"{out}: it would be written over what is read")
 
 
 def grid_of(config):

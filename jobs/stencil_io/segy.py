@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from .errors import Error, reason
-from .files import Field, grid_of, open_run
+from .files import Field, check_kept, grid_of, open_run
 from .models import Model, spacing_of, volume
 
 TEXT, BINARY_END = 3200, 3600  # bytes of the text header, and of it and the binary header
@@ -175,8 +175,7 @@ def to_segy(run, path, interval=None, shot=None):
         with open(temporary, "wb") as file:
             for number, one in shots:
                 run = one if hasattr(one, "receivers") else open_run(one)
-                if os.path.exists(path) and os.path.samefile(run.receivers.path, path):
-                    raise Error(f"{path}: it would be written over what is read")
+                check_kept(path, run.receivers.path)
                 text, binary, data, note = gather(run, interval, number)
                 if first is None:
                     first = binary

@@ -44,9 +44,6 @@ static void *source_set_study_main(void *context) {
 }
 
 static int source_set_unite(double *highest, int columns, MPI_Comm comm, error *e) {
-  int ranks;
-  MPI_TRY(e, MPI_Comm_size(comm, &ranks));
-  if (ranks == 1) return 0; /* several threads of it may be here */
   MPI_AWAIT(e, MPI_Iallreduce(MPI_IN_PLACE, highest, columns, MPI_DOUBLE, MPI_MAX, comm, &request));
   return 0;
 }

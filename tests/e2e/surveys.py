@@ -388,7 +388,8 @@ def finish(program, config, ranks, about):
         found, expected = values(program.folder / f"out/line/{i:04d}.receivers.h5"), values(program.folder / f"out/ref/{i:04d}.receivers.h5")
         check(all(same_bits(found[k], expected[k]) for k in expected), f"{about}: shot {i}: other bits")
     check(not temporaries(program), f"{about}: {sorted(program.files())}")
-    check("checkpoint" in about or not checkpoints(program, "out/line/0001.checkpoint"), f"{about}: {sorted(program.files())}")
+    # with several at once a signal may stop the first shot, too
+    check("checkpoint" in about and "at_once" in about or not checkpoints(program, "out/line/0001.checkpoint"), f"{about}: {sorted(program.files())}")
 
 
 @case
@@ -399,6 +400,7 @@ def stops(program):
     legs = [(0, signal.SIGTERM, None, [], 75), (1, signal.SIGUSR1, None, [], 75), (2, signal.SIGUSR1, -1, [], 75),
             (4, signal.SIGKILL, -1, [], None), (4, signal.SIGUSR1, 1, ["survey.ranks_per_shot=2"], 75),
             (3, signal.SIGUSR1, None, ["parallel.io=server"], 75), (2, signal.SIGUSR1, None, ["survey.on_stop=finish"], 75),
+            (2, signal.SIGUSR1, -1, ["survey.on_stop=checkpoint", "survey.ranks_per_shot=1"], 75),
             (2, signal.SIGUSR1, -1, ["survey.on_stop=checkpoint", "survey.ranks_per_shot=1", "survey.at_once=3"], 75),
             (3, signal.SIGUSR1, 0, ["survey.on_stop=checkpoint", "survey.ranks_per_shot=1", "survey.at_once=4", "parallel.io=server"], 75),
             (2, signal.SIGUSR1, 0, ["survey.at_once=4"], 75),
