@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 #include "base/error_mpi.h"
+#include "base/numbers.h"
 #include "atomic_file.h"
 #include "io_internal.h"
 
@@ -155,7 +156,8 @@ static int receivers_gather_partial(receivers_writing *t, const receivers_part *
     partial_rows rows = {
         .begin = i, .end = i + 1, .first = part->before, .count = part->count, .values = values};
     p.from = partial_begin(f, i), p.traces = values;
-    if (!partial_move(t->w->way, f, PARTIAL_READ, &rows, e)) receivers_gather(t, &p, f->ends[i], e);
+    if (!partial_move(t->w->way, f, PARTIAL_READ, &rows, e))
+      receivers_gather(t, &p, smaller64(f->ends[i], t->meta->samples), e);
     error_agree(e, t->w->comm);
     sum += rows.sum;
   }

@@ -11,6 +11,9 @@ static inline int smaller(int a, int b) {
   return a < b ? a : b;
 }
 
+static inline int64_t larger64(int64_t a, int64_t b) {
+  return a > b ? a : b;
+}
 static inline int64_t smaller64(int64_t a, int64_t b) {
   return a < b ? a : b;
 }

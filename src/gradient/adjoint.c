@@ -108,9 +108,10 @@ void adjoint_observe(adjoint *a) {
   adjoint_settle(a);
   for (int i = 0; i < a->most; i++) sources_close(&a->rows[i].residual); /* of another shot */
   a->forward = &a->shot->stepper;
-  a->from = 0, a->end = a->shot->engine->physics.steps + 1;
+  a->from = 0, a->end = shot_last(a->shot) + 1;
   a->begin = plan_segment(&a->plan, a->end - 1);
-  all->list[all->count++] = (observer){.self = a, .limit = adjoint_limit, .look = adjoint_look};
+  all->list[all->count++] =
+      (observer){.self = a, .extra = true, .limit = adjoint_limit, .look = adjoint_look};
 }
 
 /* The latest state that is kept, now that the way back is done with the segment that begins at `end`. */
@@ -295,13 +296,14 @@ int adjoint_take(adjoint *a, int row, float *residual, error *e) {
   const problem on = {.dev = s->dev, .slab = &g->files_slab, .config = s->config, .files = g->files};
   exact_traces traces = receivers_traces(r);
   traces.x = residual;
+  for (int64_t i = r->rows * r->local; i < r->taken * r->local; i++) residual[i] = 0; /* of extra steps */
   exact_time_traces(&r->time, &traces, true, e);
   TRY(error_agree(e, g->comm));
   TRY(sources_plan_given(&p->residual, &on, r->count, (const double(*)[3])r->positions,
                          s->config->receivers_interpolation, e));
   free(p->values);
   adjoint_spread(p, r, residual, g, e);
-  p->residual.given = (sources_given){p->values, g->physics.steps, r->every};
+  p->residual.given = (sources_given){p->values, shot_last(s), r->every};
   return e->id;
 }
 
@@ -322,14 +324,22 @@ static int adjoint_open_residual(adjoint *a, error *e) {
 
 /* --- steps ------------------------------------------------------------------------------------------------------ */
 
-/* Adds what a step back has come to: nu, and the forward field of its step. */
+/* Adds what a step back has come to: nu, and the forward field of its step; illumination is of the run's own steps. */
 static int adjoint_add_image(void *self, const float *field, int64_t step, int stream, error *e) {
   adjoint *a = self;
   const kernel_args *k = &a->back.args;
   const size_t origin = slab_offset(a->back.slab, 0, 0, 0);
-  const scale_args add = {
-      SCALE_ADD, k->terms.recalled,       field, a->image + origin, k->pitch, k->plane, k->nx, k->ny,
-      k->nz,     a->illumination + origin};
+  const bool own = a->step <= a->shot->engine->physics.steps;
+  const scale_args add = {.kind = SCALE_ADD,
+                          .from = k->terms.recalled,
+                          .by = field,
+                          .to = a->image + origin,
+                          .pitch = k->pitch,
+                          .plane = k->plane,
+                          .nx = k->nx,
+                          .ny = k->ny,
+                          .nz = k->nz,
+                          .squares = own ? a->illumination + origin : NULL};
   (void)step;
   return a->back.dev->table->apply(a->back.dev, stream, &operation_scale, &add, e);
 }
@@ -348,7 +358,8 @@ static int adjoint_plan_signals(adjoint *a, int row, error *e) {
   const problem on = {.dev = s->dev, .slab = &g->files_slab, .config = &c, .files = g->files};
   c.receivers = RECEIVERS_POINTS, c.receivers_every = 1, c.receivers_interpolation = c.sources_interpolation;
   c.receiver_count = s->sources.count, c.receiver_positions = s->sources.positions;
-  TRY(receivers_plan(r, &on, (receivers_span){.pass = 1, .last = g->physics.steps + 1}, e));
+  TRY(receivers_plan(r, &on, &(exact_time){.removed = false},
+                     (receivers_span){.pass = 1, .last = shot_last(s) + 1}, e));
   r->config = s->config;
   return 0;
 }
@@ -406,7 +417,7 @@ static int adjoint_begin(adjoint *a, error *e) {
   stepper_restart(&a->back);
   a->back.args.ny = a->shot->stepper.args.ny;
   TRY(adjoint_kernel(&a->back, g->kernel, e)); /* by now it is chosen */
-  a->step = g->physics.steps + 1;
+  a->step = shot_last(a->shot) + 1;
   if (a->back.absorb) absorb_clear(a->back.absorb, e);
   for (int i = 0; i < a->field_count && !e->id; i++) adjoint_clear(a, a->fields[i], e);
   TRY(error_agree(e, g->comm));

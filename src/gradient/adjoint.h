@@ -91,8 +91,8 @@ typedef struct adjoint_field {
 /* A field_source of dJ/dv, of dJ/du at step 0 for a run that begins at rest, or of the sum over the steps of u nu or of u^2;
  * `context`: an adjoint_field. */
 int adjoint_planes(void *context, int z, int planes, float *values, error *e);
-/* dJ/dsignal of each source of a row, or with respect to what is `injected` in its place: steps x sources, on every rank; the
- * caller frees it. */
+/* dJ/dsignal of each source of a row, or with respect to what is `injected` in its place, in extra steps too: steps x sources, on
+ * every rank; the caller frees it. */
 int adjoint_signals(adjoint *a, int row, bool injected, float **signals, error *e);
 
 #endif

@@ -223,10 +223,11 @@ int adjoint_planes(void *context, int z, int planes, float *values, error *e) {
 typedef struct adjoint_injected {
   const receivers *at; /* the sources */
   double scale;
-  float *all; /* steps x sources */
+  int64_t steps; /* without extra ones */
+  float *all;    /* steps x sources */
 } adjoint_injected;
 
-/* A signal enters the step from n to n + 1: sample steps - n of nu. */
+/* A signal enters the step from n to n + 1: sample `last` - n of nu. */
 static void adjoint_signal_get(void *context, int64_t i, int64_t n, int lane, double (*x)[FOURIER_SERIES]) {
   const adjoint_injected *w = context;
   for (int64_t k = 0; k < n; k++) x[k][lane] = w->scale * (double)w->at->traces[(n - k) * w->at->local + i];
@@ -234,24 +235,25 @@ static void adjoint_signal_get(void *context, int64_t i, int64_t n, int lane, do
 
 static void adjoint_signal_put(void *context, int64_t i, int64_t n, int lane, double (*x)[FOURIER_SERIES]) {
   const adjoint_injected *w = context;
-  for (int64_t k = 0; k < n; k++) w->all[k * w->at->count + w->at->index[i]] = (float)x[k][lane];
+  (void)n;
+  for (int64_t k = 0; k < w->steps; k++) w->all[k * w->at->count + w->at->index[i]] = (float)x[k][lane];
 }
 
 int adjoint_signals(adjoint *a, int row, bool injected, float **signals, error *e) {
   const receivers *r = &a->rows[row].at_sources;
   const shot *s = shot_row(a->shot, row);
   const engine *g = a->shot->engine;
-  const int64_t steps = g->physics.steps;
+  const int64_t last = shot_last(s), steps = injected ? last : g->physics.steps;
   const size_t count = (size_t)steps * (size_t)r->count;
   float *all;
   ALLOC(e, all, count, "the gradient");
   *signals = all;
-  adjoint_injected way = {r, injected ? 1 : sources_strength(s->config), all};
+  adjoint_injected way = {r, injected ? 1 : sources_strength(s->config), steps, all};
   const dispersion_series series = {.kind = DISPERSION_SOURCE,
                                     .transposed = true,
                                     .every = 1,
                                     .count = r->local,
-                                    .n = steps,
+                                    .n = last,
                                     .kept = s->sources.transforms,
                                     .context = &way,
                                     .get = adjoint_signal_get,
@@ -261,7 +263,7 @@ int adjoint_signals(adjoint *a, int row, bool injected, float **signals, error *
   else
     for (int64_t k = 0; k < steps * r->local && !e->id; k++)
       all[k / r->local * r->count + r->index[k % r->local]] =
-          (float)(way.scale * (double)r->traces[(steps - k / r->local) * r->local + k % r->local]);
+          (float)(way.scale * (double)r->traces[(last - k / r->local) * r->local + k % r->local]);
   TRY(error_agree(e, g->comm));
   MPI_TRY(e, mpi_reduce_all(all, (int)count, MPI_FLOAT, MPI_SUM, g->comm));
   for (size_t i = 0; i < count; i++)

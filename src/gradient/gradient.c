@@ -47,7 +47,9 @@ static int gradient_need(const shot *s, int shares, plan_need *need, error *e) {
   gradient_budget(s, shares, least, e);
   TRY(error_agree(e, s->engine->comm));
   MPI_TRY(e, mpi_reduce_all(least, PLAN_TIERS + 2, MPI_DOUBLE, MPI_MIN, s->engine->comm));
-  *need = (plan_need){s->engine->physics.steps + 1, -least[3], -least[4], {least[0], least[1], least[2]}};
+  const int64_t steps = s->engine->physics.steps, extra = exact_time_extra(s->engine->config, steps);
+  *need = (plan_need){
+      larger64(shot_last(s), steps + extra) + 1, -least[3], -least[4], {least[0], least[1], least[2]}};
   return 0;
 }
 
@@ -100,8 +102,8 @@ void gradient_announce(const gradient *g) {
              ", states every %lld steps%s: %lld on the device, %lld on the host, %lld in a file",
              (long long)(p->parts > 1 ? p->part : ring), p->parts > 1 ? " and within" : " or fewer",
              (long long)p->tier[TIER_DEVICE], (long long)p->tier[TIER_HOST], (long long)p->tier[TIER_FILE]);
-  log_line(s->log, "gradient: a ring of %lld of %lld fields%s", (long long)ring,
-           (long long)s->engine->physics.steps + 1, states);
+  log_line(s->log, "gradient: a ring of %lld of %lld fields%s", (long long)ring, (long long)p->need.fields,
+           states);
   log_line(s->log,
            "gradient: %.1f MiB a rank on the device besides %.1f MiB for the way back, %.1f MiB on the host, "
            "%.1f MiB in a file; %.2f forward runs in all",
@@ -125,6 +127,10 @@ int gradient_open(gradient *g, error *e) {
   const config *c = g->shot->config;
   if (!config_has_gradient(c)) return 0;
   const char *path = c->gradient_path[0] ? c->gradient_path : c->output_path;
+  if (g->way.shot && shot_last(g->shot) >= g->plan.need.fields) { /* those before had fewer extra steps */
+    adjoint_close(&g->way);
+    TRY(gradient_plan(g, g->shot, e));
+  }
   if (!g->way.shot) TRY(adjoint_open(&g->way, g->shot, &g->plan, path, e));
   adjoint_observe(&g->way);
   return 0;

@@ -53,7 +53,7 @@ static int misfit_check_places(const misfit *m, const shot *s, const char *datas
 /* Keeps this rank's columns. All are checked, by every rank alike. */
 static int misfit_keep(misfit *m, const char *dataset, const table *t, error *e) {
   const receivers *r = m->of;
-  const size_t values = (size_t)r->rows * (size_t)r->local;
+  const size_t values = (size_t)receivers_all_rows(r) * (size_t)r->local;
   for (int64_t i = 0; i < t->rows * t->columns; i++)
     if (!isfinite((float)t->values[i]))
       return FAIL(e, TABLE_NO_VALUE, dataset, "a value beyond float32", i / t->columns);

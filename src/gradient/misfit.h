@@ -12,7 +12,8 @@ typedef struct misfit {
   const receivers *of; /* not owned */
   bool given;          /* the dataset is the residual itself */
   double value;        /* J, after misfit_residual; NaN: nobody knows it */
-  float *residual; /* before misfit_residual what the dataset says; as receivers.traces, of all rows; owned */
+  float *
+      residual; /* before misfit_residual what the dataset says; as receivers.traces, of all rows and extra steps; owned */
 } misfit;
 
 /* Reads FILE:/dataset, observed traces or, where `given`, dJ/d(trace as written): a row for each sample of planned receivers. The

@@ -65,6 +65,7 @@ static int verify_run(verify *v, bool keeps, error *e) {
   verify_start(v, e);
   TRY(error_agree(e, s->engine->comm));
   TRY(shot_steps(s, false, e));
+  TRY(shot_extra_steps(s, e));
   const exact_traces traces = receivers_traces(&s->receivers);
   if (!receivers_flush(&s->receivers, e)) exact_time_traces(&s->receivers.time, &traces, false, e);
   return error_agree(e, s->engine->comm);
@@ -147,7 +148,7 @@ static int verify_transposed(verify *v, double *sum, error *e) {
   if (!e->id && s->config->gradient_initial && !adjoint_bring(a, e))
     adjoint_planes(&field, 0, s->engine->slab.nz, initial, e);
   for (int i = 0; !e->id && signals && i < at->local; i++)
-    for (int64_t n = 0; n < s->engine->physics.steps; n++)
+    for (int64_t n = 0; n < shot_last(s); n++)
       *sum += (double)signals[n * at->count + at->index[i]] *
               (double)sources_injected(&s->sources, at->index[i], n);
   for (size_t i = 0; !e->id && s->config->gradient_initial && i < v->points; i++)

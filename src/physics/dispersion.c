@@ -73,7 +73,7 @@ static void dispersion_set_frequency(const dispersion_table *t, int64_t p, frequ
   const double phi = 2 * every * sin(slow), at = phi * (double)t->phi_n / (2 * PI);
   const double fade = sin(PI / 2 * fmin(1, (1 - psi / PI) / (1 - DISPERSION_FADES)));
   const double weight =
-      fade * fade * (p ? 2 : 1) * (t->kind == DISPERSION_TRACE ? cos(slow) : 1) / (double)t->psi_n;
+      fade * fade * (p ? 2 : 1) * (t->kind == DISPERSION_SOURCE ? cos(slow) : 1) / (double)t->psi_n;
   f->re = weight * cos((double)(t->n / 2) * phi);
   f->im = weight * sin((double)(t->n / 2) * phi);
   f->first = (int64_t)ceil(at - SPREAD / 2.0);

@@ -12,10 +12,11 @@
 #define DISPERSION_FADES 0.8
 
 /* With K[i,j] = (1 / 2 pi) times the integral over |psi| < pi of cos(psi / 2k)^p exp(i phi i - i psi j) w(psi), where
- * phi = 2k sin(psi / 2k), samples are every k steps, and w fades out from DISPERSION_FADES on: */
+ * phi = 2k sin(psi / 2k), samples are every k steps, and w fades out from DISPERSION_FADES on. The cosine, d phi / d psi, belongs
+ * to signals: so a tone in the field has the amplitude of the tone that is meant. */
 enum dispersion_kind {
-  DISPERSION_TRACE,  /* exact = K scheme, p = 1: the trace of a source whose signal was transformed */
-  DISPERSION_SOURCE, /* injected = K^T s, p = 0, k = 1 */
+  DISPERSION_TRACE,  /* exact = K scheme, p = 0: the trace of a source whose signal was transformed */
+  DISPERSION_SOURCE, /* injected = K^T s, p = 1, k = 1 */
   DISPERSION_REST /* exact = K scheme, p = 0, with cosines: the trace of an initial field at rest, without sources */
 };
 

@@ -10,6 +10,7 @@ typedef struct exact_time {
   bool removed;
   enum dispersion_kind kind;     /* of traces */
   int64_t every;                 /* steps from sample to sample */
+  int64_t extra;                 /* steps after the last one of the run, which its traces' ends need */
   int threads;                   /* that transform traces, at most */
   dispersion_tables *transforms; /* the engine's */
   char why[200];                 /* why it is kept; empty: it is removed, or there is nothing to say */
@@ -21,21 +22,24 @@ typedef struct exact_time_of {
   double highest;     /* Hz: little of any source's signal lies above */
   const char *column; /* that has it (sources_highest) */
   bool continues;     /* a run that kept it */
+  int64_t steps;      /* of the run */
   int threads;
 } exact_time_of;
+
+/* exact_time.extra of a run of so many steps, if it removes dispersion; 0 where it cannot. */
+int64_t exact_time_extra(const config *c, int64_t steps);
 
 /* The same answer on every rank. */
 void exact_time_choose(exact_time *t, const config *c, const exact_time_of *of);
 
-/* Traces of `samples` samples each: x[sample * count + trace]. */
+/* Traces of `samples` samples each, those of the extra steps too: x[sample * count + trace]. */
 typedef struct exact_traces {
   float *x;
   int64_t samples, count;
-  bool *cut; /* of each trace: it ends inside a pulse */
 } exact_traces;
 
-/* Transforms traces in place, if exact_time_choose says so, and sets traces->cut; `transposed`: by the transpose of what was
- * done to the traces that set it. A trace gets the same bits whatever the others are. Not collective. OUT_OF_MEMORY. */
+/* Transforms traces in place, if exact_time_choose says so; `transposed`: by the transpose of the matrix. What the samples of
+ * the extra steps become means nothing. A trace gets the same bits whatever the others are. Not collective. OUT_OF_MEMORY. */
 int exact_time_traces(const exact_time *t, const exact_traces *traces, bool transposed, error *e);
 
 #endif

@@ -19,6 +19,7 @@ typedef struct observer {
   /* It looks between passes, all ranks together, and its error is the same everywhere. Else a look only enqueues, and an
    * error is this rank's alone. */
   bool agreed;
+  bool extra; /* it looks at extra steps, too (exact_time.h); it finishes after them */
   /* Steps from `step`, which is done, to the next one after which it looks: 1 or more; INT64_MAX: never. The same on
    * every rank. */
   int64_t (*limit)(const void *self, int64_t step);

@@ -97,7 +97,6 @@ static void receivers_forget(receivers *r) {
   free(r->row);
   free(r->layer_begin);
   free(r->traces);
-  free(r->cut);
   free(r->parts);
   spill_forget(r);
   new_file_drop(&r->made, &(error){0});
@@ -107,7 +106,7 @@ static void receivers_forget(receivers *r) {
 static void receivers_size_batches(receivers *r, int pass) {
   r->batch_rows = r->local ? BATCH_BYTES / (int64_t)receivers_row_bytes(r) : 1;
   if (r->batch_rows < pass) r->batch_rows = pass;
-  if (r->batch_rows > r->rows) r->batch_rows = r->rows;
+  r->batch_rows = smaller64(r->batch_rows, receivers_all_rows(r));
 }
 
 /* What other ranks have. */
@@ -123,7 +122,7 @@ static int receivers_count_others(receivers *r, error *e) {
   return 0;
 }
 
-int receivers_plan(receivers *r, const problem *on, receivers_span span, error *e) {
+int receivers_plan(receivers *r, const problem *on, const exact_time *time, receivers_span span, error *e) {
   const config *c = on->config;
   receivers_forget(r);
   r->dev = on->dev, r->slab = on->slab, r->config = c, r->files = on->files;
@@ -133,6 +132,7 @@ int receivers_plan(receivers *r, const problem *on, receivers_span span, error *
   r->every = c->receivers_every;
   r->first_step = span.first;
   r->rows = span.last / r->every + 1;
+  r->time = *time;
   r->taken = (r->first_step + r->every - 1) / r->every;
   TRY(receivers_count_others(r, e));
   spill_plan(r, span);
@@ -146,7 +146,13 @@ int receivers_join(receivers *r, receivers **parts, int count, device *dev, cons
   for (int i = 0; i < count; i++) {
     const receivers *p = parts[i];
     if (p->count) r->every = p->every, r->rows = p->rows;
+    r->time.extra = larger64(r->time.extra, p->time.extra);
     r->count += p->count, r->local += p->local;
+  }
+  for (int i = 0; i < count; i++) { /* what one takes all do */
+    if (!parts[i]->spill.block)
+      parts[i]->room += (r->time.extra - parts[i]->time.extra) / larger64(r->every, 1);
+    parts[i]->time.extra = r->time.extra;
   }
   if (r->local == 0) return 0;
   receivers_size_batches(r, 1);
@@ -164,7 +170,6 @@ static int receivers_open_traces(receivers *r, error *e) {
   for (int i = 0; i < r->part_count; i++) TRY(receivers_open_traces(r->parts[i], e));
   if (r->part_count || r->local == 0) return 0;
   TRY(ALLOC(e, r->traces, r->room * r->local, "the receivers"));
-  TRY(ALLOC(e, r->cut, r->local, "the receivers"));
   for (int64_t i = 0; i < (r->taken - r->spill.rows) * r->local; i++) r->traces[i] = NAN;
   return 0;
 }
@@ -209,8 +214,13 @@ void receivers_close(receivers *r) {
 
 /* --- sampling --------------------------------------------------------------------------------------------------- */
 
+int64_t receivers_all_rows(const receivers *r) {
+  return r->count ? r->rows + r->time.extra / r->every : 0;
+}
+
 bool receivers_due(const receivers *r, int64_t step) {
-  return r->count > 0 && step >= r->first_step && step % r->every == 0 && step / r->every < r->rows;
+  return r->count > 0 && step >= r->first_step && step % r->every == 0 &&
+         step / r->every < receivers_all_rows(r);
 }
 
 /* Where a half begins, in floats. */
@@ -315,7 +325,7 @@ int receivers_sample(receivers *r, const float *field, int64_t step, error *e) {
 /* --- writing ---------------------------------------------------------------------------------------------------- */
 
 exact_traces receivers_traces(const receivers *r) {
-  return (exact_traces){r->traces, r->taken, r->local, r->cut};
+  return (exact_traces){r->traces, r->taken, r->local};
 }
 
 /* What the file says of itself, with so many samples. */
@@ -347,7 +357,7 @@ int receivers_write(receivers *r, const char *path, const run_meta *run, error *
     spill_finish(r, e);
   else if (!receivers_flush(r, e))
     exact_time_traces(&r->time, &all, false, e);
-  const receivers_meta meta = receivers_describe(r, run, r->taken);
+  const receivers_meta meta = receivers_describe(r, run, smaller64(r->taken, r->rows));
   const receivers_part part = {
       .count = r->local, .index = r->index, .traces = r->traces, .before = r->before};
   if (run->step != r->made_step) new_file_drop(&r->made, e);
@@ -427,6 +437,7 @@ static int receivers_finish(void *self, const char *path, const run_meta *run, e
 
 observer receivers_observer(receivers *r) {
   return (observer){.self = r,
+                    .extra = true,
                     .limit = receivers_limit,
                     .look = receivers_look,
                     .within = receivers_within,

@@ -38,7 +38,7 @@ typedef struct receivers {
   int count;              /* of all ranks */
   int64_t every;          /* steps */
   int64_t first_step;     /* the first step that is sampled */
-  int64_t rows;           /* of the whole run */
+  int64_t rows;           /* of the whole run; those of extra steps (time.extra) follow */
   int64_t taken;          /* rows so far, batch included, and those before first_step */
   double (*positions)[3]; /* count: x y z, m; owned */
   int local, before;      /* receivers of this rank; of the ranks before it */
@@ -57,13 +57,12 @@ typedef struct receivers {
       traces; /* room x local, without the rows still in the halves; owned: row i is in slot (i - origin) % room */
   int64_t origin, room;
   spill spill; /* rows that have left them */
-  bool *cut;   /* local: as exact_time_traces set it; owned */
   int sources; /* these as in receivers_meta; the caller's, as is time */
   const double (*source_positions)[3];
   int replaces;
-  new_file made;            /* by receivers_make_file; its plan.temporary is "" where there is none */
-  int64_t made_step;        /* that it says that the run has done */
-  exact_time time;          /* whether dispersion is removed from what is written */
+  new_file made;     /* by receivers_make_file; its plan.temporary is "" where there is none */
+  int64_t made_step; /* that it says that the run has done */
+  exact_time time;   /* whether dispersion is removed from what is written; a caller may raise its `extra` */
   struct receivers **parts; /* these are all of theirs (receivers_join); the list is owned, they are not */
   int part_count;
   const float *sigma; /* of the device: sample_args; not owned */
@@ -74,16 +73,16 @@ typedef struct receivers {
 typedef struct receivers_span {
   int pass;        /* steps that a pass advances at most */
   int64_t first;   /* rows of earlier steps are NaN until a checkpoint fills them in */
-  int64_t last;    /* of the run */
+  int64_t last;    /* of the run, without extra steps */
   int64_t spilled; /* rows of earlier steps that a partial file has */
   int64_t held;    /* bytes of traces in memory; 0: RECEIVERS_HELD */
 } receivers_span;
 
 /* Reads and places the receivers; needs no device. The steps of the span that are divisible by [receivers] every will be
- * sampled. `r` is zero-initialised, or was planned before: then it keeps its memory. Exit 2 where a receiver is outside
+ * sampled, and those of time->extra after its last. `r` is zero-initialised, or was planned before: then it keeps its memory. Exit 2 where a receiver is outside
  * the grid, naming file, dataset and row. Does nothing where there are no receivers. Collective over files->compute, same
  * error everywhere. receivers_close it, also after a failure. */
-int receivers_plan(receivers *r, const problem *on, receivers_span span, error *e);
+int receivers_plan(receivers *r, const problem *on, const exact_time *time, receivers_span span, error *e);
 /* Makes `r` of all receivers of `count` others, planned on a slab of one row, which sample the same steps: those of parts[i]
  * are in row i of `slab`. What they sample becomes the parts' traces. They must live as long as it does; it takes the list,
  * which was allocated. */
@@ -109,6 +108,8 @@ static inline size_t receivers_file_bytes(const receivers *r) {
 /* All that the run takes on disk for them: that, and partial files. */
 double receivers_disk_bytes(const receivers *r);
 
+/* Rows with those of extra steps. */
+int64_t receivers_all_rows(const receivers *r);
 /* Is this step to be sampled? The same on every rank. */
 bool receivers_due(const receivers *r, int64_t step);
 
@@ -139,7 +140,7 @@ observer receivers_observer(receivers *r);
  * Does nothing where more than one process uses files. Any thread may call it while the receivers sample. */
 int receivers_make_file(receivers *r, const char *path, const run_meta *run, error *e);
 
-/* Writes the rows taken so far to PATH.receivers.h5 (io/receivers_file.h), receivers in the user's order; where dispersion
+/* Writes the rows of the run taken so far to PATH.receivers.h5 (io/receivers_file.h), receivers in the user's order; where dispersion
  * is removed it transforms them, so call it once. Nothing may be sampled after it. Does nothing where there are no
  * receivers. Collective over files->compute, same error everywhere: exit 2 where the file cannot be written. */
 int receivers_write(receivers *r, const char *path, const run_meta *run, error *e);

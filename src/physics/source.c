@@ -444,13 +444,13 @@ static void sources_transform_put(void *context, int64_t i, int64_t n, int lane,
 }
 
 /* Each over its own length, so that runs of different lengths agree on the steps they share. */
-int sources_transform(sources *s, int threads, error *e) {
+int sources_transform(sources *s, int64_t steps, int threads, error *e) {
   const size_t count = (size_t)s->signal_count;
   if (count == 0) return 0;
   TRY(ALLOC(e, s->injected, count, "the sources"));
   TRY(ALLOC(e, s->injected_end, count, "the sources"));
   for (int i = 0; i < s->signal_count; i++) {
-    const int64_t n = s->injected_end[i] = wavelet_length(&s->signals[i], s->dt, s->steps > 0 ? s->steps : 1);
+    const int64_t n = s->injected_end[i] = wavelet_length(&s->signals[i], s->dt, larger64(steps, 1));
     TRY(ALLOC(e, s->injected[i], n, "the sources"));
   }
   source_transform t = {.s = s, .end = WAVELET_FIRST_END};
@@ -462,7 +462,7 @@ int sources_transform(sources *s, int threads, error *e) {
                                  .length = sources_transform_length,
                                  .get = sources_transform_get,
                                  .put = sources_transform_put};
-  for (; t.begin < s->steps; t.begin = t.end, t.end *= 2) TRY(dispersion_transform(&all, threads, e));
+  for (; t.begin < steps; t.begin = t.end, t.end *= 2) TRY(dispersion_transform(&all, threads, e));
   for (int i = 0; i < s->file_count; i++) source_set_free_values(&s->files[i]);
   source_set_free_values(&s->set);
   return 0;

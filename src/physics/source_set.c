@@ -92,7 +92,7 @@ static int source_set_digest_rows(source_set *s, error *e) {
 static int64_t source_set_most(const config *c, wavelet_steps steps) {
   const bool whole = c->dispersion == DISPERSION_REMOVED && c->receivers != RECEIVERS_NONE &&
                      c->sources_mode != SOURCES_IMPOSE;
-  return whole ? wavelet_reach(wavelet_end(steps.count)) : steps.count + 1;
+  return whole ? wavelet_reach(wavelet_end(steps.count + steps.extra)) : steps.count + 1;
 }
 
 int source_set_read(source_set *s, const problem *on, wavelet_steps steps, const source_config *own,

@@ -15,15 +15,17 @@ void spill_plan(receivers *r, receivers_span span) {
   if (block < 1) block = 1;
   r->spill.rows = r->origin = span.spilled;
   r->spill.file.receivers = r->count;
-  const bool spills = span.spilled > 0 || (r->rows > 2 * block && !config_has_gradient(r->config));
+  const bool spills =
+      span.spilled > 0 || (receivers_all_rows(r) > 2 * block && !config_has_gradient(r->config));
   r->spill.block = spills ? block : 0;
-  r->room = spills ? 2 * block : r->rows;
+  r->room = spills ? 2 * block : receivers_all_rows(r);
 }
 
 int64_t spill_rows_on_disk(const receivers *r) {
   const config *c = r->config;
   const bool kept = c->checkpoint_every_steps > 0 || c->checkpoint_every_seconds > 0 || r->spill.rows > 0;
-  return r->spill.block == 0 ? 0 : r->rows - r->spill.rows + (kept && r->time.removed ? r->rows : 0);
+  const int64_t all = receivers_all_rows(r);
+  return r->spill.block == 0 ? 0 : all - r->spill.rows + (kept && r->time.removed ? all : 0);
 }
 
 void spill_forget(receivers *r) {
@@ -145,7 +147,7 @@ int spill_adopt(receivers *r, const int64_t *numbers, int64_t count, error *e) {
 static int spill_transform_some(receivers *r, const partial_file *raw, partial_rows *rows, uint64_t sums[2],
                                 error *e) {
   request move = {FILES_MOVE_PARTIAL, .partial = raw, .use = PARTIAL_READ, .own.rows = rows};
-  const exact_traces traces = {rows->values, r->taken, rows->count, r->cut + (rows->first - r->before)};
+  const exact_traces traces = {rows->values, r->taken, rows->count};
   TRY(files_do(r->files, &move, e));
   sums[0] += rows->sum;
   exact_time_traces(&r->time, &traces, false, e);

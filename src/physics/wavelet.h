@@ -57,6 +57,7 @@ double wavelet_exact(const wavelet *w, double dt, int64_t step);
 typedef struct wavelet_steps {
   double dt; /* s */
   int64_t count;
+  int64_t extra; /* steps after those (exact_time.h) */
 } wavelet_steps;
 
 /* Little of a wavelet lies above the frequency from which on its amplitude spectrum is below this part of its largest

@@ -89,7 +89,9 @@ int announce(const shot *s, error *e) {
            io_name(s->io.mode));
   if (s->halo.story[0]) log_line(s->log, "transport auto: %s (%s)", s->halo.name, s->halo.story);
   if (s->halo.way[0]) log_detail(s->log, "transport %s: %s", s->halo.name, s->halo.way);
-  if (s->receivers.time.removed) log_line(s->log, "time: dispersion removed from signals and traces");
+  if (s->receivers.time.removed)
+    log_line(s->log, "time: dispersion removed from signals and traces, whose ends take %lld steps more",
+             (long long)s->receivers.time.extra);
   if (s->receivers.time.why[0])
     log_line(s->log, "time: dispersion kept in traces: %s", s->receivers.time.why);
   TRY(announce_cores(s->engine->comm, s->engine->options.threads, s->log, e));

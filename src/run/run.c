@@ -135,7 +135,8 @@ static int run_leg(const job *j, const checkpoint *from, double *told, error *e)
     if (!e->id) watchdog_open(&s.stepper.watch, g.comm, j->config->watchdog_seconds, s.stepper.step, e);
     if (!e->id) shot_steps(&s, !timed, e);
     watchdog_close(&s.stepper.watch);
-    if (!e->id && !timed && !shot_finish(&s, e)) gradient_finish(&back, e);
+    if (!e->id && !timed && !shot_finish(&s, e) && !shot_extra_steps(&s, e) && !shot_finish_traces(&s, e))
+      gradient_finish(&back, e);
     if (!e->id) announce_report(&s, e);
     shot_end(&s, e);
     announce_files(&s);

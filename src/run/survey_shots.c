@@ -167,14 +167,26 @@ static int survey_report(survey_slot *t, error *e) {
   return 0;
 }
 
-/* After the steps of a stack: the traces of its rows, and what they say to the gradient. */
+/* After the steps of a stack: what its rows save. */
 static void *survey_finish_rows(void *argument) {
   survey_slot *t = argument;
   for (int i; (i = atomic_fetch_add(&t->next, 1)) < t->count;) {
     survey_shot *one = &t->shots[i];
     error *e = &one->report.failed;
     if (!e->id) *e = one->row.failed.id ? one->row.failed : one->ready.id ? one->ready : t->stacked;
-    if (!e->id && !shot_finish(&one->row, e)) gradient_residual(&t->back, one->place, e);
+    if (!e->id) shot_finish(&one->row, e);
+  }
+  return NULL;
+}
+
+/* After the extra steps: their traces, and what these say to the gradient. */
+static void *survey_finish_traces(void *argument) {
+  survey_slot *t = argument;
+  for (int i; (i = atomic_fetch_add(&t->next, 1)) < t->count;) {
+    survey_shot *one = &t->shots[i];
+    error *e = &one->report.failed;
+    if (!e->id) *e = t->stacked;
+    if (!e->id && !shot_finish_traces(&one->row, e)) gradient_residual(&t->back, one->place, e);
   }
   return NULL;
 }
@@ -197,11 +209,13 @@ static void survey_write_shots(survey_slot *t) {
   error *stepping = survey_failure(t);
   if (t->v->stack == 1 && !stepping->id) *stepping = t->shots[0].ready;
   if (!stepping->id) shot_finish(&t->shot, stepping);
+  if (t->v->stack > 1) survey_share(t, survey_finish_rows);
+  if (!stepping->id && !shot_extra_steps(&t->shot, stepping)) shot_finish_traces(&t->shot, stepping);
   if (t->v->stack == 1) {
     if (!stepping->id) gradient_finish(&t->back, stepping);
     gradient_drop_file(&t->back, 0);
   } else {
-    survey_share(t, survey_finish_rows);
+    survey_share(t, survey_finish_traces);
     if (!stepping->id) gradient_back(&t->back, stepping);
   }
   shot_end(&t->shot, stepping); /* of a stack: nothing of its rows is being written any more */

@@ -151,7 +151,9 @@ char *fingerprint_make(const shot *s, error *e) {
   fingerprint_add_sources(to, c, &s->sources, felt + (c->sources_mode == SOURCES_IMPOSE));
   if (c->receivers != RECEIVERS_NONE) fingerprint_add_receivers(to, c, r);
   if (config_has_maps(c)) fingerprint_add_maps(to, c);
-  if (r->time.removed) fingerprint_add_key(to, FINGERPRINT_DISPERSION, "removed");
+  if (r->time.removed)
+    fingerprint_add_key(to, FINGERPRINT_DISPERSION,
+                        "removed, from amplitudes of fields too"); /* as they once were not */
   if (fclose(to) == 0) return text;
   free(text);
   FAIL(e, OUT_OF_MEMORY, bytes, "the fingerprint of the run");

@@ -65,7 +65,8 @@ static int traces_look(void *self, const float *field, int64_t step, int stream,
 
 void save_traces_observe(shot *s) {
   observers *all = &s->observers;
-  all->list[all->count++] = (observer){.self = s, .agreed = true, .limit = traces_limit, .look = traces_look};
+  all->list[all->count++] =
+      (observer){.self = s, .agreed = true, .extra = true, .limit = traces_limit, .look = traces_look};
 }
 
 int save_traces_end(shot *s, error *e) {

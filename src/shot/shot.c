@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "base/error_mpi.h"
+#include "base/numbers.h"
 #include "fingerprint.h"
 #include "maps.h"
 #include "restart.h"
@@ -19,7 +20,7 @@ static problem shot_problem(const shot *s) {
 }
 
 /* A run goes on as it began: checkpoints of before this version say nothing, and kept dispersion. */
-static int shot_choose_time(shot *s, error *e) {
+static int shot_choose_time(shot *s, int64_t last, exact_time *t, error *e) {
   const config *c = s->config;
   const physics *p = &s->engine->physics;
   char column[SOURCES_COLUMN];
@@ -27,12 +28,13 @@ static int shot_choose_time(shot *s, error *e) {
                             .bound = p->bound,
                             .highest = sources_highest(&s->sources, c, column),
                             .column = column,
+                            .steps = last,
                             .threads = s->lead ? 1 : s->engine->files->way->compressors,
                             .continues = s->from && !checkpoint_has_key(s->from, FINGERPRINT_DISPERSION)};
-  exact_time *t = &s->receivers.time;
   exact_time_choose(t, c, &of);
   t->transforms = s->engine->transforms;
-  if (t->removed && t->kind == DISPERSION_TRACE) sources_transform(&s->sources, t->threads, e);
+  if (t->removed && t->kind == DISPERSION_TRACE)
+    sources_transform(&s->sources, last + t->extra, t->threads, e);
   return error_agree(e, s->engine->comm);
 }
 
@@ -47,12 +49,13 @@ static int64_t shot_spilled(const shot *s) {
 static int shot_place(shot *s, error *e) {
   const problem on = shot_problem(s);
   const physics *p = &s->engine->physics;
-  const int64_t last = p->steps, from = s->from ? s->from->step : -1;
-  const receivers_span span = {.pass = s->engine->most,
-                               .first = from + 1,
-                               .last = from > last ? from : last,
-                               .spilled = shot_spilled(s)};
-  TRY(sources_plan(&s->sources, &on, (wavelet_steps){p->dt, last}, e));
+  const int64_t from = s->from ? s->from->step : -1, last = larger64(p->steps, from);
+  const receivers_span span = {
+      .pass = s->engine->most, .first = from + 1, .last = last, .spilled = shot_spilled(s)};
+  const wavelet_steps steps = {p->dt, p->steps, exact_time_extra(s->config, last)};
+  exact_time time;
+  TRY(sources_plan(&s->sources, &on, steps, e));
+  TRY(shot_choose_time(s, last, &time, e));
   s->stepper.sources = config_has_sources(s->config) ? &s->sources : NULL;
   s->observers.count = 0;
   if (s->config->receivers != RECEIVERS_NONE)
@@ -61,8 +64,7 @@ static int shot_place(shot *s, error *e) {
   TRY(maps_observe(s, e));
   save_field_observe(s);
   s->stepper.observers = &s->observers;
-  TRY(receivers_plan(&s->receivers, &on, span, e));
-  TRY(shot_choose_time(s, e));
+  TRY(receivers_plan(&s->receivers, &on, &time, span, e));
   s->receivers.sources = s->sources.count;
   s->receivers.source_positions = (const double(*)[3])s->sources.positions;
   return save_queue_describe(s, e);

@@ -109,8 +109,13 @@ int shot_watch(shot *s, error *e);
 /* Creates the files that shot_finish writes, as far as that can be done while a shot, or the stack that it is in, steps; another
  * thread may call it then. Not collective. */
 int shot_make_files(shot *s, error *e);
-/* Saves what is due after the last step, and the traces. */
+/* Saves what is due after the last step, but traces. */
 int shot_finish(shot *s, error *e);
+/* After it, does the extra steps that removing dispersion takes (exact_time.h), in which traces and the way back alone look: of
+ * rows their lead does. */
+int shot_extra_steps(shot *s, error *e);
+/* After them, saves the traces. */
+int shot_finish_traces(shot *s, error *e);
 /* Call it last, also after a failure: waits for the writer, and brings the lists of saved fields up to date. */
 int shot_end(shot *s, error *e);
 /* The shots that step as one: those of a stack, else the shot itself. */
@@ -119,6 +124,10 @@ static inline int shot_rows(const shot *s) {
 }
 static inline shot *shot_row(shot *s, int row) {
   return s->row_count ? s->rows[row] : s;
+}
+/* The last step that is done of a planned shot, or the stack that it is in: an extra one, if there are any. */
+static inline int64_t shot_last(const shot *s) {
+  return s->engine->physics.steps + (s->lead ? s->lead : s)->receivers.time.extra;
 }
 /* The step that a shot, or the stack that it is in, has done. */
 static inline int64_t shot_step(const shot *s) {

@@ -16,10 +16,8 @@ static bool shot_due(int64_t step, int64_t every) {
 }
 
 /* Lets those look that look between passes. Collective, agreed. */
-static int shot_look(shot *s, error *e) {
-  const stepper *p = &s->stepper;
-  for (int i = 0; i < s->observers.count; i++) {
-    const observer *o = &s->observers.list[i];
+static int shot_look(const stepper *p, error *e) {
+  for (const observer *o = p->observers->list; o < p->observers->list + p->observers->count; o++) {
     if (o->agreed && observer_due(o, p->step))
       TRY(o->look(o->self, stepper_field(p, p->current), p->step, STREAM_OUTPUT, e));
   }
@@ -38,7 +36,7 @@ static int shot_save_due(shot *s, enum stop_reason *reason, error *e) {
   const int64_t step = s->stepper.step;
   bool checkpoint = false;
   const bool field = shot_due(step, c->output_every);
-  TRY(shot_look(s, e));
+  TRY(shot_look(&s->stepper, e));
   watchdog_tell(s->stepper.watch, WATCH_AGREE, step);
   if (s->saves.writer) writer_collect(s->saves.writer);
   s->stop.trouble = s->saves.writer && writer_failed(s->saves.writer);
@@ -199,22 +197,51 @@ int shot_make_files(shot *s, error *e) {
   return receivers_make_file(&s->receivers, s->config->output_path, &about, e);
 }
 
-/* Observers finish last to first. Saved fields do so after the checkpoint: a longer run would not have the last one in its
- * series. */
+/* Those that look at extra steps, or the others. They finish last to first. */
+static int shot_finish_observers(shot *s, bool extra, error *e) {
+  const run_meta about = save_queue_run(s, shot_step(s));
+  for (int i = s->observers.count - 1; i >= 0; i--) {
+    const observer *o = &s->observers.list[i];
+    if (o->finish && o->extra == extra) TRY(o->finish(o->self, s->config->output_path, &about, e));
+  }
+  return 0;
+}
+
+/* Saved fields do so after the checkpoint: a longer run would not have the last one in its series. */
 int shot_finish(shot *s, error *e) {
   const config *c = s->config;
   const bool advanced = s->loop.steps > 0;
   TRY(save_queue_finish(s, e));
   s->saves.last = true;
-  if (advanced) TRY(shot_look(s, e));
+  if (advanced) TRY(shot_look(&s->stepper, e));
   if (advanced && shot_due(s->stepper.step, c->checkpoint_every_steps)) TRY(save_checkpoint(s, e));
-  const run_meta about = save_queue_run(s, shot_step(s));
-  for (int i = s->observers.count - 1; i >= 0; i--) {
-    const observer *o = &s->observers.list[i];
-    if (o->finish) TRY(o->finish(o->self, c->output_path, &about, e));
-  }
-  s->saves.written.receivers = c->receivers != RECEIVERS_NONE;
+  TRY(shot_finish_observers(s, false, e));
   s->saves.written.maps = config_has_maps(c);
+  return 0;
+}
+
+/* The shot's step remains the last one of the run. */
+int shot_extra_steps(shot *s, error *e) {
+  stepper *p = &s->stepper;
+  const int64_t done = p->step, last = done + s->receivers.time.extra;
+  observers few = {.count = 0};
+  for (int i = 0; i < s->observers.count; i++)
+    if (s->observers.list[i].extra) few.list[few.count++] = s->observers.list[i];
+  p->observers = &few;
+  while (p->step < last && !e->id) {
+    if (stepper_advance(p, last - p->step, e)) error_abort(e, s->engine->comm);
+    shot_look(p, e);
+  }
+  if (stepper_sync(p, e)) error_abort(e, s->engine->comm);
+  p->observers = &s->observers;
+  p->step = done;
+  return e->id;
+}
+
+int shot_finish_traces(shot *s, error *e) {
+  TRY(save_queue_finish(s, e));
+  TRY(shot_finish_observers(s, true, e));
+  s->saves.written.receivers = s->config->receivers != RECEIVERS_NONE;
   return 0;
 }
 

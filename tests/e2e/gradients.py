@@ -82,9 +82,10 @@ def differences(program):
         v = file["v"][...]
         file["more"], file["less"] = v + dv, v - dv
     for dispersion in "removed", "kept":
-        J = {}
+        J, option = {}, f"time.dispersion={dispersion}"
+        program.succeed("-q", config, option, "gradient.observed=", "medium.velocity=in.h5:/true", "output.path=out/true")
         for name in "more", "less", "v":
-            program.succeed("-q", config, f"time.dispersion={dispersion}", f"medium.velocity=in.h5:/{name}")
+            program.succeed("-q", config, option, f"medium.velocity=in.h5:/{name}")
             J[name] = gradient(program, "misfit")[0]
         slope, expected = (gradient(program).astype(float) * dv).sum(), (J["more"] - J["less"]) / 2
         check(abs(slope / expected - 1) < 1e-3, f"{dispersion}: {slope} is not {expected}")
@@ -208,6 +209,27 @@ def stacks(program, **more):
         check(same_bits(gradient(program, path=f"out/line/{name}"), expected[name]["velocity"]), f"{name}: other bits beside shots that failed")
     check({p.name[0] for p in (program.folder / "out/line").glob("*.gradient.h5")} == set("cde"), "a gradient of a shot that failed")
     check(not list((program.folder / "out/line").glob("*.tmp.*")), "files of shots that failed are left")
+
+
+@case
+def unlike_shots(program):
+    """Shots that sample more rarely take more steps for the ends of their traces; beside one that keeps dispersion others do not."""
+    flat = {"grid.ny": 1, "boundary.y": None, "source.1.position": "101 0 55", "receivers.line": "40 0 60 170 0 65 6"}
+    config = program.config({**RUN, **flat, "medium.velocity": 1700, "gradient.observed": None})
+    lines = ["receivers.every=2 output.name=a", "receivers.every=5 source.1.position='60 0 90' output.name=b",
+             "receivers.every=2 source.1.f0=400 output.name=c"]
+    for name, options in (("rare", lines[:2]), ("fast", lines[::2])):
+        (program.folder / "shots.txt").write_text("\n".join(options) + "\n")
+        program.succeed("-q", config, "survey.shots=shots.txt", "medium.velocity=1750", f"output.path=out/{name}-true")
+        for at_once in "auto", "2":
+            program.remove(f"out/{name}/*")
+            program.succeed("-q", config, "survey.shots=shots.txt", f"survey.at_once={at_once}", f"output.path=out/{name}",
+                            f"gradient.observed=out/{name}-true/{{name}}.receivers.h5:/u")
+            for line in options:
+                shot, changes = line[-1], line.replace("'", "").split(" output")[0]
+                program.succeed("-q", config, *re.findall(r"\S+=.*?(?= \w+\.|$)", changes), "output.path=out/r",
+                                f"gradient.observed=out/{name}-true/{shot}.receivers.h5:/u")
+                check(same_bits(gradient(program), gradient(program, path=f"out/{name}/{shot}")), f"{name} {at_once}: {shot} has other bits than its run")
 
 
 @case

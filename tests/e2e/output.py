@@ -392,6 +392,42 @@ def less(program):
         check(words not in program.succeed("-v", config).out, f"{words} without reason")
 
 
+# --- the ends of traces ---------------------------------------------------------------------------------------------
+
+
+@case
+def trace_ends(program):
+    """A tone that lasts to the end, dispersion removed: the last samples are those of a longer run, which may go on from there."""
+    dt, steps = 2e-3, 240
+    tone = np.sin(2 * np.pi * 30 * dt * np.arange(2 * steps)) * np.clip(np.arange(2 * steps) / 100, 0, 1)
+    with h5py.File(program.folder / "in.h5", "w") as file:
+        file["long"], file["short"] = tone, tone[:steps]
+    keys = {"grid.nx": 1, "grid.ny": 1, "grid.nz": 400, "grid.dz": 5, "time.steps": steps, "time.dt": dt, "equation.type": "wave", "initial.u": "zero",
+            "boundary.all": "absorbing", "source.1.position": "0 0 900", "source.1.wavelet": "in.h5:/long",
+            "receivers.line": "0 0 1000 0 0 1300 5", "output.path": "out/u", "output.final": "off", "checkpoint.every_steps": 3 * steps // 4}
+    config = program.config(keys)
+
+    def traces(*options, ranks=0):
+        program.succeed("-q", config, *options, np=ranks)
+        with h5py.File(program.folder / "out/u.receivers.h5") as file:
+            return file["u"][...]
+
+    for every in 1, 3, 4:
+        option = f"receivers.every={every}"
+        u, whole = traces(option), traces(option, f"time.steps={2 * steps}", "checkpoint.every_steps=0")
+        rows, off = len(u), abs(u - whole[:len(u)]).max() / abs(whole).max()
+        check(rows == steps // every + 1 and off < (1e-3 if every < 4 else 1e-2), f"every {every}: {rows} rows, {off} off")
+        program.remove("out/*")
+        traces(option, ranks=2)
+        u = traces("-r", "auto", option, f"time.steps={2 * steps}")
+        check(same_bits(u, whole), f"every {every}: other bits where a run goes on from the end of another one")
+    off = abs(traces("source.1.wavelet=in.h5:/short") - traces()).max(0) / abs(whole).max()
+    check(off.max() < 1e-4, f"a signal as long as the run: {off} off, 100 m and more away")
+    kept = traces("time.dispersion=kept")
+    off = abs(kept - traces()).max() / abs(whole).max()
+    check(off > 0.02, f"removing dispersion changes {off} only")
+
+
 # --- maps -----------------------------------------------------------------------------------------------------------
 
 MAPS = {**RICH, "maps.quantities": "max min rms", "maps.dft": "90 33.3", "output.every": 1, "report.histogram": None,

@@ -48,7 +48,7 @@ static void check_wavelet(const double numbers[8]) {
            "sample", "far outside of the wavelet's values");
   }
   wavelet_use use;
-  const wavelet_steps steps = {fmax(1e-30, fabs(numbers[1])), (int64_t)fmin(1e3, fabs(numbers[2]))};
+  const wavelet_steps steps = {fmax(1e-30, fabs(numbers[1])), (int64_t)fmin(1e3, fabs(numbers[2])), 0};
   demand(wavelet_study_curve(&t, steps, &use, &e) == 0, "study", e.text);
   demand(use.highest >= 0 && use.start >= 0 && use.stop >= 0 && use.begin >= 0 && use.end <= steps.count,
          "study", "nonsense");
@@ -76,7 +76,7 @@ static void check_receivers(const double numbers[8]) {
   demand(slab_init(&s, &shape, 0, 1, &e) == 0, "slab", e.text);
   const problem on = {.slab = &s, .config = &c, .files = &all};
   receivers r = {0};
-  const int id = receivers_plan(&r, &on, (receivers_span){.pass = 1, .last = 10}, &e);
+  const int id = receivers_plan(&r, &on, &(exact_time){0}, (receivers_span){.pass = 1, .last = 10}, &e);
   demand_answer(id, &e, EXIT_CODE_FILE);
   demand(id || (r.count == given->rows && r.local == r.count), "receivers", "lost");
   for (int i = 0; i < r.local && !id; i++) {

@@ -223,7 +223,7 @@ static void spectra_are_right(void) {
   for (int i = 0; i < COUNT(cases); i++) {
     table t = read_table(cases[i].name);
     wavelet_use u;
-    OK(wavelet_study_curve(&t, (wavelet_steps){cases[i].dt, cases[i].count}, &u, &E));
+    OK(wavelet_study_curve(&t, (wavelet_steps){cases[i].dt, cases[i].count, 0}, &u, &E));
     if (u.begin != cases[i].begin || u.end != cases[i].end)
       fail_msg("case %zu: steps %d to %d", i, (int)u.begin, (int)u.end);
     if (cases[i].dominant > 0 && !(fabs(u.dominant - 15) < 1 && fabs(u.highest - 37.5) < 1))
@@ -232,7 +232,7 @@ static void spectra_are_right(void) {
   }
   const source_config s = {.wavelet = WAVELET_RICKER, .f0 = 20, .t0 = 0.05, .amplitude = 3};
   const wavelet w = wavelet_of(&s);
-  const wavelet_use u = wavelet_study(&w, (wavelet_steps){DT, 10});
+  const wavelet_use u = wavelet_study(&w, (wavelet_steps){DT, 10, 0});
   assert_true(u.begin == 0 && u.end == 10 && u.highest == 50 && u.dominant == 20);
   assert_true(fabs(u.start - fabs((double)value_of(&s, NULL, DT, 0)) / 3) < 1e-7);
 }
@@ -247,7 +247,7 @@ static void expect_refused(const char *dataset, int id, const char *words) {
   error e = {0};
   const char *text = text_of("%s%s%s", file, words[0] == ':' ? "" : ":/", words);
   OK(slab_init(&b, &(slab_shape){.nx = NX, .ny = NY, .nz = NZ}, rank, ranks, &E));
-  if (!sources_plan(&planned, &on, (wavelet_steps){DT, 7}, &e)) sources_check(&planned, &c, &e);
+  if (!sources_plan(&planned, &on, (wavelet_steps){DT, 7, 0}, &e)) sources_check(&planned, &c, &e);
   assert_memory_equal(e.text, text, strlen(text)); /* a list of datasets may follow */
   assert_int_equal(e.id, id);
   assert_int_equal(error_exit_code(id), EXIT_CODE_FILE);
@@ -380,7 +380,7 @@ static void run_sources(device *dev, config *c, int lo, int hi, int steps) {
                pinned_before = dev->pinned_bytes;
   float *zeros = calloc(slab_floats(&b), sizeof *zeros);
   size_t on_device, pinned;
-  OK(sources_plan(&s, &on, (wavelet_steps){DT, steps}, &E));
+  OK(sources_plan(&s, &on, (wavelet_steps){DT, steps, 0}, &E));
   sources_bytes(&s, &on_device, &pinned);
   OK(sources_open(&s, &E));
   assert_int_equal(dev->bytes - device_before, on_device);

@@ -115,6 +115,31 @@ def distance(program):
 
 
 @section
+def ends(program):
+    rows = []
+    figure, (left, right) = plt.subplots(1, 2, figsize=(10.5, 3.4), layout="constrained")
+    for steps, every in ((900, 1), (900, 3), (3000, 1), (9000, 1)):
+        t, u, exact, last = study_waves.tone(program, steps, every=every)
+        off, peak = abs(u - exact)[-last:], abs(exact[-last:]).max()
+        turn = lambda x: (x * np.exp(-2j * np.pi * np.arange(last) / last))[-last:].sum()
+        rows.append(say("ends", [steps, every, *(f"{100 * x / peak:.2g}" for x in (off.max(), off[-1])), f"{100 * abs(abs(turn(u[-last:]) / turn(exact[-last:])) - 1):.2g}"]))
+        if steps == 900 and every == 1:
+            left.plot(t[-80:], exact[-80:] / peak, "o", ms=3, color="0.6", label="exact")
+            left.plot(t[-80:], u[-80:] / peak, lw=1, color="#c1440e", label="trace")
+    left.set(xlabel="time, s", title="the end of a trace of a tone")
+    left.legend(fontsize="small")
+    changes = np.arange(-20, 21) * 1e-6
+    J, slope = study_waves.misfits(program, changes)
+    off = say("ends: J off its tangent, of the change over the picture", abs(J - J[20] - slope * changes)[[0, -1]].max() / abs(slope * 4e-5))
+    right.plot(changes * 1e6, J, "o", ms=3, color="0.6", label="J")
+    right.plot(changes * 1e6, J[20] + slope * changes, lw=1, color="#2f7d5f", label="its tangent, by the gradient")
+    right.set(xlabel="velocity, parts in a million from 1.01 times the true one", title="the misfit of such a trace")
+    right.legend(fontsize="small")
+    save(figure, "accuracy_ends.png")
+    return table(["steps", "samples every", "last period: worst sample, %", "last sample", "amplitude"], rows) + "\n\n![ends of traces](accuracy_ends.png)"
+
+
+@section
 def density(program):
     rows = [[f"{ratio}, {velocity}", *(f"{100 * study_waves.density_step(program, ratio, how, points, velocity):.2f}"
                                        for points in (10, 20) for how in ("on", "off"))]

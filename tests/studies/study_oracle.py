@@ -45,7 +45,7 @@ def pose(program, order, faces, width=6, value=0.0, at_rest=False, sources=((.43
         keys.update(more)
     for axis, ends in there(zip("zyx", faces)):
         keys.update({f"boundary.{axis}_{end}": rule for end, rule in zip(("lo", "hi"), ends)})
-    t = np.arange(rows or STEPS) * dt
+    t = np.arange(rows or 3 * STEPS) * dt
     signals = np.stack([oracle.ricker(t, F0)] * len(places))
     if rows:
         signals += [k * oracle.ricker(t, F0, STEPS * dt) for k in (1, -2)]  # one is cut at the last step
@@ -69,21 +69,6 @@ def compare(program, order, faces, **options):
     return misfit(program.field(STEPS).squeeze(), field / p.sigma), misfit(traces, expected)
 
 
-def removal(traces, every):
-    """What removes dispersion from traces like these, and its transpose. Traces cut off in a pulse are continued."""
-    n, extra = len(traces), min(60, len(traces) - 1)
-    cut = abs(traces[-4:]).max(0) > 0.3 * abs(traces).max(0)
-
-    def remove(x):
-        return np.where(cut, oracle.warp(oracle.continued(x, extra), every)[:n], oracle.warp(x, every))
-
-    def transposed(x):
-        whole = oracle.warp(np.concatenate([x, 0 * x[:extra]]), every, transpose=True)
-        return np.where(cut, oracle.continued(whole, extra, True), oracle.warp(x, every, transpose=True))
-
-    return remove, transposed
-
-
 def given_velocity(p, gradient):
     """From dJ/d(velocity to step with) to dJ/d(velocity): through averages over cells, whose transpose is their own between weights."""
     if not p.averages:
@@ -102,16 +87,18 @@ def compare_gradient(program, order, faces, every=1, removed=False, also=(), **o
     also: signals, initial."""
     p = pose(program, order, faces, **options)
     signals = oracle.warp(p.signals.T, 1, "source").T if removed else p.signals
-    _, traces, history, brackets = p.problem.forward(STEPS, p.begin, sources=p.sources, signals=signals, receivers=p.receivers,
+    steps = STEPS + (oracle.extra_steps(STEPS, every) if removed else 0)
+    _, traces, history, brackets = p.problem.forward(steps, p.begin, sources=p.sources, signals=signals, receivers=p.receivers,
                                                      every=every, keep=True)
-    wanted = np.random.default_rng(every).standard_normal(traces.shape).astype(np.float32)
+    wanted = np.random.default_rng(every).standard_normal(traces[:STEPS // every + 1].shape).astype(np.float32)
+    given = np.pad(wanted, ((0, len(traces) - len(wanted)), (0, 0)))
     write_field(program.folder / "wanted.h5", wanted, "r")
     keys = {**p.keys, "receivers.every": every, "time.dispersion": "removed" if removed else "kept",
             "gradient.adjoint_source": "wanted.h5:/r", **{f"gradient.{key}": "on" for key in also}}
     shoot(program, keys, p.positions)
-    expected = p.problem.adjoint(removal(traces, every)[1](wanted) if removed else wanted, p.receivers, p.sources, every, history, brackets)
+    expected = p.problem.adjoint(oracle.warp(given, every, transpose=True) if removed else given, p.receivers, p.sources, every, history, brackets)
     expected = {"velocity": given_velocity(p, expected["v_c"]), "initial": expected["initial"] * p.sigma,
-                "signals": oracle.warp(expected["signals"].T, 1, "source", True) if removed else expected["signals"].T}
+                "signals": (oracle.warp(expected["signals"].T, 1, "source", True) if removed else expected["signals"].T)[:STEPS]}
     with h5py.File(program.folder / "out/u.gradient.h5") as file:
         found = {name: file[name][...].astype(np.float64).squeeze() for name in ("velocity", *also)}
     return {name: misfit(value, expected[name]) for name, value in found.items()}, found["velocity"]

@@ -117,6 +117,36 @@ def far(program, points, every, np_=0, away=100, cfl=0.9, **changes):
     return misfit(traces[:, 0], star_source(t, away, SPACING, VELOCITY, f0)), traces, said, misfit(traces[:, 0], exact)
 
 
+def tone(program, steps, points=15, every=1, **changes):
+    """A tone that grows over 4 periods and lasts to the end, 40 wavelengths of cells away in 1D: its trace, and the exact one, both
+    without their means over the last period."""
+    dt, away, n = 1.8 / (VELOCITY * np.sqrt(weight_sum(8, [SPACING]))), 200, 1400
+    f = VELOCITY / (points * SPACING)
+    grown = lambda t: np.where(t > 0, (0.5 - 0.5 * np.cos(np.pi * np.clip(t * f / 4, 0, 1))) * np.sin(2 * np.pi * f * t), 0)
+    with h5py.File(program.folder / "tone.h5", "w") as file:
+        file["s"] = grown(dt * np.arange(steps))
+    keys = wave_keys((n, 1, 1), boundary__all=None, boundary__z="absorbing", boundary__width=40, time__steps=steps, time__dt=repr(float(dt)),
+                     receivers__every=every, **{**source_keys(1, (0, 0, n // 2 * SPACING), f), "source.1.wavelet": "tone.h5:/s"}, **changes)
+    t, traces = shoot(program, keys, [(0, 0, (n // 2 + away) * SPACING)])
+    fine = np.linspace(-1 / f, t[-1], 400001)
+    sums = np.concatenate([[0], np.cumsum((grown(fine)[1:] + grown(fine)[:-1]) / 2 * np.diff(fine))])
+    exact, last = SPACING * VELOCITY / 2 * np.interp(t - away * SPACING / VELOCITY, fine, sums), int(round(1 / f / dt / every))
+    return t, traces[:, 0] - traces[-last:, 0].mean(), exact - exact[-last:].mean(), last
+
+
+def misfits(program, changes):
+    """J of a tone that lasts to the end, for the velocity times 1 + each of these, and what the gradient says of them."""
+    tone(program, 900, output__path="out/true")
+    J, slope = [], 0
+    for change in changes:
+        options = {"medium__velocity": repr(float(1.01 * VELOCITY * (1 + change))), "gradient__observed": "out/true.receivers.h5:/u"}
+        tone(program, 900, **options)
+        with h5py.File(program.folder / "out/u.gradient.h5", "r") as file:
+            J.append(file["misfit"][0])
+            slope = file["velocity"][...].sum(dtype=float) * 1.01 * VELOCITY if change == 0 else slope
+    return np.array(J), slope
+
+
 def rest(program, dispersion):
     """An initial field at rest on a 1D ring: the misfit of the trace to that of the same star with exact time."""
     n, steps, dt = 300, 620, 1.8 / (VELOCITY * np.sqrt(weight_sum(8, [SPACING])))
