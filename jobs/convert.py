@@ -99,7 +99,7 @@ def survey_command(args):
     check_kept(args.out, *args.files)
     one = len(args.files) == 1 and args.files[0].lower().endswith((".sgy", ".segy"))
     shots = st.survey_from_segy(args.files[0]) if one else st.survey_from_sps(*args.files)
-    print(st.write_survey(args.out, shots, args.config, args.within) + ("" if one else "; lengths taken as metres"))
+    print(st.write_survey(args.out, shots, args.config, args.within))
 
 
 def kwave_command(args):

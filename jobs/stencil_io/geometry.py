@@ -1,4 +1,5 @@
 """Where the sources and receivers of a survey are: from SEG-Y's headers or SPS files to a file of [survey] shots."""
+import re
 import shlex
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +19,11 @@ class Shot:
     number: int
     source: np.ndarray  # (3,)
     receivers: np.ndarray  # (n, 3)
+
+
+class Survey(list):
+    """Its shots, and a note: what was found and assumed of the files that they come from."""
+    note = ""
 
 
 # --- SEG-Y ----------------------------------------------------------------------------------------------------------
@@ -61,6 +67,12 @@ SPS = ({"S": {"line": (2, 11), "point": (12, 21), "index": (24, 24), "depth": (3
 
 MISSING = " is in no record"
 
+# Units of length as H20 names them (its words; None: no name), in metres; angles are none.
+FEET, SURVEY = "(ft|foot|feet)", "(us|u s|american|survey)"
+UNITS = ((r"(none|n a|unknown)?", None), (r"(international )?(m|mtrs?|met(er|re)s?)", 1), (r"km|kilomet(er|re)s?", 1000),
+         (f"(international )?{FEET}", FOOT), (f"({SURVEY} )+{FEET}|{FEET}( {SURVEY})+|usft|ftus", 1200 / 3937),
+         (r".*\b(deg|grad|rad|arc|lat|lon)\w*\b.*", np.nan), (".*", 0))
+
 
 def number_of(text, where, default=None, kind=float):
     try:
@@ -73,8 +85,8 @@ def number_of(text, where, default=None, kind=float):
 
 
 def sps_lines(paths):
-    """{"S": [(FILE:LINE, text)], "R": ..., "X": ...} of the files together."""
-    found = {"S": [], "R": [], "X": []}
+    """{"S": [(FILE:LINE, text)], "R": ..., "X": ..., "H": ...} of the files together."""
+    found = {"S": [], "R": [], "X": [], "H": []}
     for path in paths:
         try:
             lines = Path(path).read_text("latin-1").split("\n")
@@ -83,12 +95,39 @@ def sps_lines(paths):
         for number, text in enumerate(lines, 1):
             if text[:1] in found:
                 found[text[0]].append((f"{path}:{number}", text))
-            elif text.strip() and text[0] != "H":
+            elif text.strip():
                 raise Error(f"{path}:{number}: no record of SPS: it begins with {text[0]!r}")
     for kind, what in (("S", "sources (S)"), ("R", "receivers (R)"), ("X", "which of them belong together (X)")):
         if not found[kind]:
             raise Error(f"{' '.join(map(str, paths))}: no records of {what}")
     return found
+
+
+def sps_unit(heads):
+    """(metres of a unit of length, what is to be told) of the header records of all files, which must agree: H20 names the unit,
+    H201 is its factor."""
+    factors, names = [], []  # (metres, FILE:LINE, text)
+    for where, text in heads:
+        code = re.match(r"H(20[01]?)(?!\d)([^;]*)", text)
+        if not code:
+            continue
+        number = re.search(r"[-+]?\.?\d\S*", code[2])
+        if code[1] == "201" and number:
+            factors.append((number_of(number[0], where), where, number[0]))
+        elif code[1] != "201":
+            name = re.sub(r".*\bunits?\b\W*", "", code[2], flags=re.IGNORECASE).strip()
+            words = " ".join(re.findall("[a-z]+", name.lower()))
+            names.append((next(metres for pattern, metres in UNITS if re.fullmatch(pattern, words)), where, name))
+    names = [one for one in names if one[0] is not None]
+    said = factors + [one for one in names if one[0] != 0] or names  # a factor makes any name known
+    for metres, where, text in said:
+        if not metres > 0:
+            raise Error(f"{where}: units {text!r}: expected metres, kilometres or feet (H20), or a factor to metre > 0 (H201)")
+        if abs(metres / said[0][0] - 1) > 1e-4:
+            raise Error(f"{where}: units {text!r}, but {said[0][1]} has {said[0][2]!r}")
+    if not said:
+        return 1, "; lengths taken as metres, their headers say none"
+    return said[0][0], f"; lengths in {(names or said)[0][2]}" + (f", of {said[0][0]:.9g} m" if said[0][0] != 1 else "")
 
 
 def name_of(text):
@@ -99,29 +138,30 @@ def name_of(text):
         return text
 
 
-def sps_points(lines, columns):
-    """{(line, point, index or None): place}."""
+def sps_points(lines, columns, metres):
+    """{(line, point): {index: [place, ...]}}."""
     points = {}
     for where, text in lines:
         field = {name: text[first - 1:last].strip() for name, (first, last) in columns.items()}
         x, y = (number_of(field[name], where) for name in "xy")
         z = number_of(field["depth"], where, 0) - number_of(field["elevation"], where, 0)
-        key = name_of(field["line"]), number_of(field["point"], where)
-        points[*key, field["index"] or "1"] = points[*key, None] = np.array([x, y, z])
+        point = points.setdefault((name_of(field["line"]), number_of(field["point"], where)), {})
+        point.setdefault(field["index"] or "1", []).append(metres * np.array([x, y, z]))
     return points
 
 
-def sps_shots(found, layout):
-    """The shots as one layout of columns reads them."""
-    sources, receivers = (sps_points(found[kind], layout["S"]) for kind in "SR")
-    shots = {}
+def sps_shots(found, layout, metres):
+    """The Survey as one layout of columns reads them, each with every receiver once."""
+    sources, receivers = (sps_points(found[kind], layout["S"], metres) for kind in "SR")
+    shots, given = {}, 0
 
     def place(points, line, point, index, where, what):
-        for key in ((line, point, index), (line, point, None)):
-            if key in points:
-                return points[key]
-        named = line if isinstance(line, str) else format(line, "g")
-        raise Error(f"{where}: {what} {point:g} of line {named}{MISSING}")
+        indices = points.get((line, point), {})
+        found = indices.get(index) or sum(indices.values(), [])  # of another index, if that says where
+        if not found or len(found) > 1 and np.ptp(found, axis=0).any():
+            named = line if isinstance(line, str) else format(line, "g")
+            raise Error(f"{where}: {what} {point:g} of line {named}{' is in several places' if found else MISSING}")
+        return found[0]
 
     for where, text in found["X"]:
         field = {name: text[first - 1:last].strip() for name, (first, last) in layout["X"].items()}
@@ -131,26 +171,33 @@ def sps_shots(found, layout):
         begin, end, count = number_of(field["from"], where), number_of(field["to"], where), abs(last - first) // max(step, 1) + 1
         if count == 1 and begin != end:
             raise Error(f"{where}: one channel for receivers {begin:g} to {end:g}")
-        at = np.round(np.linspace(begin, end, count), 2)
-        own = [place(receivers, name_of(field["to_line"]), point, field["to_index"] or "1", where, "receiver")
-               for point in at.tolist()]
-        if record in shots and (shots[record].source != source).any():
+        shot = shots.setdefault(record, Shot(record, source, {}))
+        if (shot.source != source).any():
             raise Error(f"{where}: the source of record {record} is in several places")
-        before = [shots[record].receivers] if record in shots else []
-        shots[record] = Shot(record, source, np.concatenate([*before, own]))
-    return list(shots.values())
+        line, given = name_of(field["to_line"]), given + count
+        for point in np.round(np.linspace(begin, end, count), 2).tolist():
+            at = place(receivers, line, point, field["to_index"] or "1", where, "receiver")
+            shot.receivers[line, point, *at] = at
+    again = given - sum(len(shot.receivers) for shot in shots.values())
+    result = Survey(Shot(shot.number, shot.source, np.array([*shot.receivers.values()])) for shot in shots.values())
+    result.note = f"; {again} repeated receivers left out" if again else ""
+    return result
 
 
 def survey_from_sps(*paths):
-    """The shots of SPS files (S, R and X records, in any of the files) of revision 2.1 or 1, told by which of them makes sense.
-    Lengths are taken as metres."""
+    """The Survey of SPS files (S, R and X records, in any of the files) of revision 2.1 or 1, told by which of them makes
+    sense, in metres. A receiver that relations repeat is one."""
     found, why = sps_lines(paths), None
+    metres, note = sps_unit(found["H"])
     for layout in SPS:
         try:
-            return sps_shots(found, layout)
+            shots = sps_shots(found, layout, metres)
         except Error as error:
             if why is None or MISSING in str(error):  # numbers made sense
                 why = error
+            continue
+        shots.note = note + shots.note
+        return shots
     raise why
 
 
@@ -199,5 +246,5 @@ def write_survey(path, shots, config=None, within=False):
         Path(path).write_text("".join(lines))
     except OSError as error:
         raise Error(f"{path}: cannot write: {reason(error)}") from None
-    return (f"{path}: {len(lines)} shots, at most {most} receivers each, {len(places)} sets of them in {beside}{note}" +
+    return (f"{path}: {len(lines)} shots, at most {most} receivers each, {len(places)} sets of them in {beside}{note}{getattr(shots, 'note', '')}" +
             (f"; {left} shots lie beyond the grid" if left else ""))

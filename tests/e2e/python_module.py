@@ -564,6 +564,25 @@ def survey_geometry(program):
             check(shots[1].receivers.tolist() == [[602, 10, 12], [604, 20, 12], [606, 30, 12]], f"{shots[1].receivers}")
         said = tool(program, "convert", "survey", "a.sps", "a.rps", "a.xps", "sps.txt").out
         check("2 shots" in said and "taken as metres" in said, said)
+        named = "H20 Description of grid units   "
+        for heads, metres in ((named + "METERS", 1), ("H200Description of grid units   International Feet;", 0.3048),
+                              (named + "km", 1000), ("H20 Grid units: US Survey Feet", 1200 / 3937),
+                              (named + "N/A\nH201Factor to metre         0.5;", 0.5), ("H201Factor to metre             20.1168\n" + named + "CHAINS", 20.1168)):
+            Path("a.rps").write_text(heads + "\n" + "".join(sps(True)[1]))  # one file says it of all
+            shot = st.survey_from_sps("a.xps", "a.sps", "a.rps")[1]
+            places = np.array([[500, 40, 3], [602, 10, 12], [604, 20, 12], [606, 30, 12]]) * metres
+            check(np.allclose([shot.source, *shot.receivers], places), f"{heads}: {shot}")
+        said = tool(program, "convert", "survey", "a.sps", "a.rps", "a.xps", "sps.txt").out
+        check("lengths in CHAINS, of 20.1168 m" in said, said)
+        for heads, words in (("DEGREES\nH201Factor to metre   1", "DEGREES"), ("CHAINS", "CHAINS"),
+                             ("FEET\nH201Factor to metre   1.0", "'FEET', but a.rps:2"),
+                             ("FEET\n" + named + "METRES", "'METRES', but a.rps:1"),
+                             ("\nH201Factor to metre   0", "a factor to metre > 0")):
+            Path("a.rps").write_text(named + heads + "\n" + "".join(sps(True)[1]))
+            expect(["a.rps:", words], st.survey_from_sps, "a.sps", "a.rps", "a.xps")
+        for name, lines in zip(("a.sps", "a.rps", "a.xps"), sps(True)):
+            Path(name).write_text("".join(lines))
+        tool(program, "convert", "survey", "a.sps", "a.rps", "a.xps", "sps.txt")
         check(Path("sps.txt").read_text().splitlines()[0] ==
               "source.1.position='500 20 3' receivers.positions=sps.h5:/0031 output.name=0031", Path("sps.txt").read_text())
         for name, lines in zip(("a.sps", "a.rps"), sps(False)):
@@ -577,6 +596,19 @@ def survey_geometry(program):
             Path("a.xps").write_text("".join(row))
             return st.survey_from_sps("a.xps", "a.sps", "a.rps")
 
+        once = sps(False)[2]
+        other = once[0][:59] + "    3.00" + once[0][67:69] + "    7.00" + once[0][77:]  # receivers 3 to 7 of the same record
+        for lines, points, told in ((once + once, (1, 3, 5), "; 6 repeated"), ([once[0], other], (1, 3, 5, 7), "; 2 repeated"),
+                                    (once, (1, 3, 5), "")):
+            Path("a.xps").write_text("".join(lines))
+            shots = st.survey_from_sps("a.xps", "a.sps", "a.rps")
+            check(shots[0].receivers.tolist() == [[600 + n, 5 * n, 12] for n in points], f"{told}: {shots}")
+            check(shots.note.endswith("receivers left out" if told else "say none") and told in shots.note, shots.note)
+        for twice, words in ((7, None), (5, "a.xps:1: receiver 5 of line 7 is in several places")):
+            moved = sps(False)[1][twice - 1].replace("60", "61", 1)
+            Path("b.rps").write_text(moved)
+            expect([words], st.survey_from_sps, "a.xps", "a.sps", "a.rps", "b.rps") if words else \
+                check(st.survey_from_sps("a.xps", "a.sps", "a.rps", "b.rps")[0].source[0] == 500, "a point that no relation has")
         whole = relations(38, text="1    3    1")[0].receivers  # channels the other way round
         check(whole.tolist() == [[601, 5, 12], [603, 15, 12], [605, 25, 12]], f"channels 3 to 1: {whole}")
         for places, text, words in (((39, 44), "     ", "one channel for receivers 1 to 5"), ((8,), "     nan", "whole number, found 'nan'"),
