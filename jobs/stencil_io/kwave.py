@@ -14,6 +14,7 @@ REFUSED = {"nonlinear_flag": "a nonlinear medium", "elastic_flag": "an elastic m
            "transducer_source_flag": "a transducer", "ux_source_flag": "velocity sources", "uy_source_flag": "velocity sources",
            "uz_source_flag": "velocity sources"}  # nonzero: what the file has that stencil lacks
 AXES = {3: "xyz", 2: "xz", 1: "z"}  # stencil's, for k-Wave's x y z, x y and x
+NEAR_ONE = 0.05  # k-Wave's own solver gives NaN for some of these powers
 SOURCE_UNITS = {"density": "kg/m3 a step", "Pa": "Pa"}  # what p_source_input may hold
 
 
@@ -46,7 +47,12 @@ class Input:
         return values
 
     def number(self, name, default=None):
-        return default if default is not None and name not in self.file else self.array(name).reshape(-1)[0].item()
+        if default is not None and name not in self.file:
+            return default
+        values = self.array(name)
+        if values.size != 1:
+            raise Error(f"{self.path}: /{name} has {values.size} values, expected one")
+        return values.item()
 
     def volume(self, name):
         """As (nz, ny, nx) of stencil."""
@@ -113,15 +119,19 @@ def strongest(data):
     return float(power.argmax() / (8 * (signal.size // columns) * data.number("dt")))
 
 
-def absorbed(velocity, alpha, y, omega):
+def absorbed(path, velocity, alpha, y, omega):
     """Phase velocity and alpha0 at a frequency, of k-Wave's equation of state with losses (Treeby and Cox, J. Acoust. Soc. Am. 127
     (2010), 2741), whose c0 is neither: its wavenumber k solves omega^2 = c0^2 k^2 (1 - i omega tau k^(y-2) - eta k^(y-1))."""
     law = 20 * np.log10(np.e) / 100 * (omega / (2e6 * np.pi))**-y  # from Np/m to alpha0
     a = alpha / law * omega**-y
     tau, eta = -2 * a * velocity**(y - 1), 2 * a * velocity**y * np.tan(np.pi * y / 2)
     k = omega / velocity + 0j
-    for _ in range(40):
-        k = omega / velocity / np.sqrt(1 - 1j * omega * tau * k**(y - 2) - eta * k**(y - 1))
+    with np.errstate(all="ignore"):  # the next line speaks
+        for _ in range(40):
+            before, k = k, omega / velocity / np.sqrt(1 - 1j * omega * tau * k**(y - 2) - eta * k**(y - 1))
+    if not (np.abs(k - before) < 1e-6 * np.abs(k)).all():
+        raise Error(f"{path}: alpha_power {y:g} with alpha_coeff up to {np.max(alpha):g} dB/(MHz^y cm): k-Wave's equation has no "
+                    f"wave of these losses at {omega / 2 / np.pi:.4g} Hz")
     return omega / k.real, -k.imag * law
 
 
@@ -142,10 +152,16 @@ def medium(data, prefix):
     if np.ptp(data.array("rho0")) > 0:
         keys["medium.density"] = written(data, prefix, number_or_field(data, "rho0"), "rho0", "kg/m3")
     flag = data.number("absorbing_flag", 0)
-    if flag:
+    if flag > 2:
+        raise Error(f"{data.path}: /absorbing_flag is {flag}, expected 0, 1 (a power law) or 2 (Stokes)")
+    alpha = number_or_field(data, "alpha_coeff") if flag else 0
+    if np.any(alpha):
         y = float(data.number("alpha_power")) if flag == 1 else 2.0
+        if round(abs(y - 1), 4) < NEAR_ONE:
+            raise Error(f"{data.path}: alpha_power {y:.6g}: within {NEAR_ONE} of 1 k-Wave's dispersion, of tan(pi alpha_power / 2), "
+                        "has no useful value; leave out its losses, and set [medium] absorption and absorption_power")
         reference = strongest(data) or float(np.min(velocity)) / (8 * max(data.steps))
-        velocity, alpha = absorbed(velocity, number_or_field(data, "alpha_coeff"), y, 2 * np.pi * reference)
+        velocity, alpha = absorbed(data.path, velocity, alpha, y, 2 * np.pi * reference)
         keys |= {"medium.absorption": written(data, prefix, alpha, "alpha_coeff", "dB/(MHz^y cm)"), "medium.absorption_power": y,
                  "medium.reference_frequency": reference}
         data.notes.append(f"losses as at {reference:.4g} Hz, fitted from {reference / 10**.5:.4g} to {reference * 10**.5:.4g} Hz")
@@ -185,6 +201,11 @@ def sources(data, prefix, source_in):
     if signal.size % (len(index) if many else 1):
         raise Error(f"{data.path}: {signal.size} values of p_source_input for {len(index)} points")
     signal = signal.reshape(-1, len(index) if many else 1)
+    if data.number("p0_source_flag", 0):  # k-Wave sets it over its first sample, which is then step 0
+        data.notes.append("beside the initial pressure the source begins a step earlier: sample n of a trace is k-Wave's n")
+        signal = signal[1:]
+        if not len(signal):
+            return {}
     native = in_pascals(data)
     if native and many:
         signal = signal[:, np.argsort(np.argsort(np.ravel_multi_index(index.T, data.points[:data.dims])))]
@@ -217,13 +238,17 @@ def sources(data, prefix, source_in):
 
 
 def sensor(data, prefix):
-    """Sensor points, or those of boxes given by two corners."""
+    """Sensor points, or those of boxes given by two corners, box by box, x fastest, as k-Wave writes their samples."""
     if data.number("sensor_mask_type", 0):
-        corners = data.array("sensor_mask_corners").reshape(-1, 2, 3).astype(np.int64)
+        corners = data.array("sensor_mask_corners")
+        if corners.size % 6 or not corners.size:
+            raise Error(f"{data.path}: /sensor_mask_corners has {corners.size} values, expected six a box")
+        corners = corners.reshape(-1, 2, 3).astype(np.int64)
         if (corners < 1).any() or (corners > data.points).any() or (corners[:, 0] > corners[:, 1]).any():
             raise Error(f"{data.path}: /sensor_mask_corners has a box that is none of the grid's, which is "
                         f"{' x '.join(map(str, data.points))} points")
-        boxes = [np.indices(high - low + 1).reshape(3, -1).T + low - 1 for low, high in corners]
+        boxes = [np.stack(np.unravel_index(np.arange(np.prod(high - low + 1)), high - low + 1, order="F"), axis=-1) + low - 1
+                 for low, high in corners]
         where = data.positions(np.concatenate(boxes)[:, :data.dims])
     elif "sensor_mask_index" in data.file:
         where = data.positions(data.indices("sensor_mask_index"))

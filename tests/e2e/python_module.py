@@ -673,7 +673,44 @@ def kwave(program):
             expected = 3e-9 / (4 * np.pi * r * 1e-7) * slope
             error = np.abs(trace - expected).max() / np.abs(expected).max()
             check(error < 0.05, f"source: at {r:.4g} m off by {100 * error:.1f} %")
-        for word, changes in (("nonlinear_flag", {"nonlinear_flag": 1}), ("/dt is 0, expected", {"dt": 0.0}), ("/Nt is 0, expected", {"Nt": 0}),
+        for deep, corners in ((32, [[3, 4, 5, 4, 6, 6], [1, 1, 1, 2, 1, 1]]), (1, [[3, 4, 1, 4, 6, 1]])):
+            write_kwave("in.h5", sensor_mask_type=1, sensor_mask_corners=corners, Nz=deep)
+            st.from_kwave("in.h5", "k")
+            ranges = [[range(low - 1, high) for low, high in zip(box, box[3:])] for box in corners]
+            expected = np.array([(x, y, z) for xs, ys, zs in ranges for z in zs for y in ys for x in xs]) * 1e-3  # x fastest
+            with h5py.File("k.sensor.h5") as file:
+                found = file["position"][...]
+            check(np.allclose(found, expected if deep > 1 else expected[:, [0, 2, 1]]), f"{corners}: {found}")
+        losses = {"absorbing_flag": 1, "alpha_power": 1.0}
+        for zero in (0.0, np.zeros(c0.shape)):
+            write_kwave("in.h5", **losses, alpha_coeff=zero)
+            keys = st.from_kwave("in.h5", "k")
+            check(keys["medium.velocity"] == 1500 and "medium.absorption" not in keys, f"no losses: {keys}")
+        for power in (1.0, 0.96, 1.001, 1.04, 1.05):
+            write_kwave("in.h5", absorbing_flag=1, alpha_coeff=0.75, alpha_power=power)
+            if power < 1.05:
+                expect(["in.h5: alpha_power", "within 0.05 of 1"], st.from_kwave, "in.h5", "k")
+                continue
+            keys = st.from_kwave("in.h5", "k")
+            omega = 2 * np.pi * keys["medium.reference_frequency"]
+            law = 1 / (1 / 1500 + 75 / 8.685889638 * (omega / 2e6 / np.pi)**power * np.tan(np.pi * power / 2) / omega)
+            check(abs(keys["medium.velocity"] / law - 1) < 0.003, f"{keys} {law}")
+
+        pulse, u = 1e-5 * np.sin(0.4 * np.arange(60.0))[:, None], {}
+        source = {"p_source_flag": 1, "p_source_mode": 1, "p_source_many": 0, "p_source_input": pulse,
+                  "p_source_index": indices((12, 13, 14))}
+        field = {"p0_source_flag": 1, "p0_source_input": p0}
+        lost = np.where(np.arange(60) == 0, 1, pulse.T).T  # k-Wave sets the initial pressure over the first sample
+        for name, changes in (("p0", field), ("p", source), ("both", {**field, **source, "p_source_input": lost})):
+            write_kwave("in.h5", **changes, sensor_mask_index=indices((20, 14, 14), (9, 9, 9)), Nt=60)
+            keys = st.from_kwave("in.h5", "k")
+            u[name] = st.run({**keys, "time.dispersion": "kept"}, quiet=True).receivers.u
+        check("sample n of a trace is k-Wave's n" in keys.note, keys.note)
+        error = np.abs(u["both"][:60] - u["p0"][:60] - u["p"][1:]).max()
+        check(error < 1e-5 and np.abs(u["p"]).max() > 0.02 and np.ptp(u["p0"]) > 0.5, f"p0 and p: {error}")
+        for word, changes in (("nonlinear_flag", {"nonlinear_flag": 1}), ("/absorbing_flag is 3", {"absorbing_flag": 3}),
+                              ("/alpha_power has 2 values", {**losses, "alpha_power": [1.1, 1.2], "alpha_coeff": 1.0}),
+                              ("expected six a box", {"sensor_mask_type": 1, "sensor_mask_corners": [1, 1, 1, 2]}), ("/dt is 0, expected", {"dt": 0.0}), ("/Nt is 0, expected", {"Nt": 0}),
                               ("NaN or Inf in /c0", {"c0": np.where(c0 == c0.max(), np.nan, c0)}), ("40 x 1 x 32 points", {"Ny": 1}),
                               ("/c0 has 46080 values, the grid 42624", {"c0": c0, "Nx": 37}),
                               *(("numbers from", {"sensor_mask_index": indices((3, 4, 5)) + [n]}) for n in (0, 40 * 36 * 32 + 1)),
