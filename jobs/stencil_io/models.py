@@ -1,5 +1,6 @@
 """Models and wavelets: arrays, raw files, another spacing; the files that [medium], [initial] and [source.N] read."""
 import os
+import re
 import shutil
 from dataclasses import dataclass
 
@@ -117,14 +118,46 @@ def dataset_name(path, name):
     return text_of("medium.velocity", full)
 
 
+# What [medium] reads, by the names that datasets have, and its units.
+QUANTITIES = (("v[ps]?|vel.*|c0?|.*speed.*", "m/s"), ("rho.*|dens.*", "kg/m3"), ("alpha.*|absorption.*", "dB/(MHz^y cm)"))
+
+
+def units_of(name):
+    """{"units": those of a dataset of this name}; nothing of names that say no quantity: SI."""
+    last = name.rsplit("/", 1)[-1]
+    return next(({"units": units} for names, units in QUANTITIES if re.fullmatch(names, last, re.IGNORECASE)), {})
+
+
+def planes_of(values, shape):
+    """The planes as float32; an Error where they are no finite real numbers of this shape."""
+    count = 0
+    for count, plane in enumerate(values, 1):
+        plane = np.asarray(plane)
+        if count > shape[0] or plane.shape != shape[1:] or plane.dtype.kind not in "biuf":
+            raise Error(f"plane {count - 1} of {shape[0]}: {plane.dtype} of shape {plane.shape}, expected real numbers, "
+                        f"shape {shape[1:]}")
+        with np.errstate(over="ignore"):  # the next line speaks
+            plane = plane.astype(np.float32, copy=False)
+        if not np.isfinite(plane).all():
+            raise Error(f"NaN or Inf in plane {count - 1}")
+        yield plane
+    if count < shape[0]:
+        raise Error(f"{count} planes, expected {shape[0]}")
+
+
 def write_model(path, values, name="vp", shape=None, beside=False, **attributes):
     """Writes `values`, (nz, ny, nx) or the planes of that `shape` one after another, as float32; returns FILE:/dataset for
-    the configuration. `beside`: what the file holds stays. `attributes`: spacing (dx dy dz) and origin in m, units (m/s unless said); those of a Model are its own."""
+    the configuration. `beside`: what the file holds stays, and it must not hold this name. `attributes`: spacing (dx dy dz) and
+    origin in m, units (unless said, those of the quantity that `name` says); those of a Model are its own."""
     if isinstance(values, Model):
         values, attributes = values.values, {**values.attributes(), **attributes}
     if "spacing" in attributes:
         attributes["spacing"] = spacing_of(attributes["spacing"])
-    full, shape = dataset_name(path, name), np.shape(values) if shape is None else tuple(shape)
+    full = dataset_name(path, name)
+    try:
+        shape = np.shape(values) if shape is None else tuple(shape)
+    except ValueError:  # rows of unequal lengths
+        shape = "of unequal rows",
     if len(shape) != 3 or min(shape) < 1:
         raise Error(f"{path}: expected values of shape (nz, ny, nx), found {shape}")
     temporary = f"{path}.tmp.{os.getpid()}"
@@ -132,12 +165,11 @@ def write_model(path, values, name="vp", shape=None, beside=False, **attributes)
         if beside:
             shutil.copyfile(path, temporary)
         with h5py.File(temporary, "a" if beside else "w") as file:
+            if name in file:
+                raise Error("it is there already")
             data = file.create_dataset(name, shape, "<f4")
-            data.attrs.update({"units": "m/s", **attributes})
-            for z, plane in enumerate(values):
-                plane = np.asarray(plane, np.float32)
-                if not np.isfinite(plane).all():
-                    raise Error(f"{path}: NaN or Inf in plane {z}")
+            data.attrs.update({**units_of(name), **attributes})
+            for z, plane in enumerate(planes_of(values, shape)):
                 data[z] = plane
         os.replace(temporary, path)
     except BaseException as error:
@@ -145,6 +177,8 @@ def write_model(path, values, name="vp", shape=None, beside=False, **attributes)
             os.unlink(temporary)
         if isinstance(error, OSError):
             raise Error(f"{path}: cannot write: {reason(error)}") from None
+        if isinstance(error, (TypeError, ValueError)):
+            raise Error(f"{full}: {str(error).splitlines()[0]}") from None
         raise
     return full
 
@@ -179,6 +213,6 @@ def write_table(path, table, name):
             if name in file:
                 del file[name]
             file[name] = table
-    except OSError as error:
+    except (OSError, TypeError, ValueError) as error:
         raise Error(f"{path}: cannot write: {reason(error)}") from None
     return full

@@ -241,8 +241,19 @@ def models(program):
         program.succeed("-q", program.config(keys))
         check(same_bits(program.field(0), u), "the program read other values")
         check(st.Field(name).limits() == (u.min(), u.max()) and st.Field(name).spacing == (1, 1.5, 2), st.Field(name).summary())
+        for label, units in (("vp", "m/s"), ("c0", "m/s"), ("in/Density", "kg/m3"), ("rho", "kg/m3"),
+                             ("alpha_coeff", "dB/(MHz^y cm)"), ("u0", None)):
+            told = st.Field(st.write_model("units.h5", u + 2000, label, spacing=(1, 1.5, 2))).attributes
+            check(told.get("units") == units, f"{label}: {told}")
+        (program.folder / "units.h5").unlink()
         files = program.files()
+        expect(["m.h5:/a: it is there already"], st.write_model, "m.h5", u, "a", beside=True)
         expect(["NaN", "plane 2"], st.write_model, "m.h5", np.where(z == 2, np.nan, u))
+        for words, values, shape in (("29 planes, expected 30", u[:29], u.shape), ("plane 30 of 30", np.concatenate([u, u]), u.shape),
+                                     ("plane 0 of 30: float32 of shape (22, 39)", u[..., 1:], u.shape), ("complex", u + 1j, None),
+                                     ("<U1", np.full(u.shape, "x"), None), ("unequal", [[u[0]], [u[0, 0]]], None)):
+            expect([words], st.write_model, "m.h5", values, shape=shape)
+        expect(["m.h5:/vp: "], st.write_model, "m.h5", u, offset=object())
         expect(["(nz, ny, nx)"], st.write_model, "m.h5", u[0])
         for part in (u[:, :4], u[:, :1], u[:, :1, :1]):  # a row of sources along y, 2D, 1D
             shot = st.shot(st.write_model("line.h5", part + 200, spacing=(1, 1, 1)))
