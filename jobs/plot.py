@@ -54,17 +54,22 @@ def label_of(attributes, name="u"):
 
 
 class Shot:
-    """What the configuration of a run says of its sources, and what its traces' file says of places."""
+    """What the configuration of a run says of its sources, and what the files of its traces say of places; of a sum over the shots
+    of a survey those of all shots, or none where they are not there."""
 
     def __init__(self, config, path):
         self.config, grid = config, config.get("grid", {})
         self.axes = [a for a in AXES if grid.get(f"n{a}") != "1"]  # along one of one point a position may be any number
-        self.sections = [config[s] for s in config if re.fullmatch(r"source[.]\d+", s)]
+        survey = bool(config.get("survey", {}).get("shots"))
+        self.sections = [config[s] for s in config if re.fullmatch(r"source[.]\d+", s) and not survey]
         self.sources = np.array([list(map(float, s["position"].split())) for s in self.sections]).reshape(-1, 3)
         self.receivers = np.empty((0, 3))
         try:
-            traces = st.open_run(path).receivers if path else None
-            self.sources, self.receivers = (traces.source_position, traces.position) if traces else (self.sources, self.receivers)
+            run = st.open_run(path) if path else None
+            if run and survey:
+                self.sources, self.receivers = run.shots.places()
+            elif run:
+                self.sources, self.receivers = run.receivers.source_position, run.receivers.position
         except (OSError, ValueError):
             pass  # a run without receivers
 

@@ -1,6 +1,6 @@
 """What stencil reads and writes, as NumPy arrays of shape (nz, ny, nx), float32, SI units. docs/PYTHON.md shows examples.
 
-    open_run Run Fields Field Receivers    what a run has saved, read only when asked for
+    open_run Run Fields Field Receivers    what a run has saved, read only when asked for; Shots Datasets: of a survey, of maps
     run RunFailed                          runs a configuration, a file or a dictionary, with mpirun, and opens what it saved
     read_config write_config               configurations as dictionaries
     write_model write_wavelet              what [medium], [initial] and [source.N] read
@@ -15,7 +15,7 @@ What cannot be done is an Error (a ValueError) whose text is one line.
 """
 from .config import read_config, write_config
 from .errors import Error, RunFailed
-from .files import Field, Fields, Receivers, Run, open_run
+from .files import Datasets, Field, Fields, Receivers, Run, Shots, open_run
 from .geometry import survey_from_segy, survey_from_sps, write_survey
 from .kwave import from_kwave
 from .launch import run
@@ -23,6 +23,6 @@ from .models import Model, from_raw, resample, volume, write_model, write_positi
 from .segy import from_segy, to_segy
 from .shot import shot, write_shot
 
-__all__ = ["Error", "Field", "Fields", "Model", "Receivers", "Run", "RunFailed", "from_kwave", "from_raw", "from_segy",
-           "open_run", "read_config", "resample", "run", "shot", "survey_from_segy", "survey_from_sps", "to_segy",
+__all__ = ["Datasets", "Error", "Field", "Fields", "Model", "Receivers", "Run", "RunFailed", "Shots", "from_kwave", "from_raw",
+           "from_segy", "open_run", "read_config", "resample", "run", "shot", "survey_from_segy", "survey_from_sps", "to_segy",
            "volume", "write_config", "write_model", "write_positions", "write_shot", "write_survey", "write_wavelet"]

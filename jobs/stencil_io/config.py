@@ -50,14 +50,20 @@ def flat(keys, before=""):
     return found
 
 
-def write_config(path, keys, comment=""):
-    """Writes `keys`, flat or in sections; the sections in the order of their first key."""
+def in_sections(keys):
+    """{"section": {"key": text}} of flat keys; the sections in the order of their first key."""
     sections = {}
-    for key, text in flat(keys).items():
+    for key, text in keys.items():
         section, _, name = key.rpartition(".")
-        sections.setdefault(section, []).append(f"{name} = {text}\n")
+        sections.setdefault(section, {})[name] = text
+    return sections
+
+
+def write_config(path, keys, comment=""):
+    """Writes `keys`, flat or in sections."""
     head = "".join(f"; {line}\n" for line in comment.splitlines()) + "\n" if comment else ""
-    text = head + "\n".join(f"[{section}]\n{''.join(lines)}" for section, lines in sections.items())
+    text = head + "\n".join(f"[{section}]\n" + "".join(f"{name} = {text}\n" for name, text in inner.items())
+                            for section, inner in in_sections(flat(keys)).items())
     try:
         Path(path).write_bytes(text.encode(errors="replace"))  # only a comment may need it
     except OSError as error:

@@ -1,8 +1,9 @@
 """What a run has saved. Opening reads names and attributes; values are read when they are asked for."""
+import csv
 import json
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 
@@ -11,6 +12,8 @@ import numpy as np
 
 from .config import parse_config
 from .errors import Error
+
+OF_A_RUN, OF_A_SURVEY = r"[.](\d{8}[.]hdf|maps[.]hdf|receivers[.]h5|hdf[.]series|xdmf)$", r"/survey[.]csv$"
 
 
 def open_hdf5(path):
@@ -167,31 +170,139 @@ def grid_of(config):
             tuple(map(float, (grid.get("origin") or "0 0 0").split())))
 
 
-class Run:
-    """What the run with `[output] path` = `path` has saved: fields, receivers, config (in sections), report."""
+def newer(one, other):
+    return one.stat().st_mtime_ns > other.stat().st_mtime_ns
+
+
+class Datasets(Mapping):
+    """The datasets of FILE by name, as attributes too, read when they are asked for: a Field; of /dft a list, a Field of complex
+    values for each frequency; else an array."""
 
     def __init__(self, path):
-        self.path, self.fields = Path(path), Fields(path)
-        if self.fields:
-            last = self.fields[-1]
-            self.shape, self.spacing, self.origin, self.config = last.shape, last.spacing, last.origin, last.config
-        elif Path(f"{path}.receivers.h5").is_file():  # a run may save traces only
-            self.config = parse_config(self.receivers.attributes["config"])
-            self.shape, self.spacing, self.origin = grid_of(self.config)
-        else:
-            raise Error(f"{path}: no saved fields {path}.SSSSSSSS.hdf and no {path}.receivers.h5")
+        self.path = Path(path)
+        with open_hdf5(path) as file:
+            self.attributes = attributes_of(file, file)
+            self.axes = {name: data.ndim for name, data in file.items() if isinstance(data, h5py.Dataset)}
+
+    def __getitem__(self, name):
+        if self.axes[name] == 3:
+            return Field(f"{self.path}:/{name}")
+        if self.axes[name] == 5:
+            return [Field(f"{self.path}:/{name}", (i,)) for i in range(len(self["frequency"]))]
+        with open_hdf5(self.path) as file:
+            data = file[name]
+            return (data.asstr() if h5py.check_string_dtype(data.dtype) else data)[...]
+
+    def __getattr__(self, name):
+        if name not in vars(self).get("axes", ()):
+            raise AttributeError(f"{self.path} has no dataset /{name}")
+        return self[name]
+
+    def __iter__(self):
+        return iter(self.axes)
+
+    def __len__(self):
+        return len(self.axes)
 
     def __repr__(self):
-        return f"<Run {self.path}: {len(self.fields)} fields {self.shape}>"
+        return f"<{self.path}: {' '.join(self)}>"
+
+
+class Shots(Sequence):
+    """The shots of a survey that are done, as its table FILE says (None: of no survey), a sequence of Run, also by name:
+    shots["0007"]. names; numbers: those of their lines, from 1."""
+
+    def __init__(self, path):
+        self.path, rows = path, []
+        if path:
+            with open(path, newline="", encoding="utf-8") as file:
+                rows = [row for row in csv.DictReader(file) if row["state"] == "done"]
+        self.names, self.numbers = [row["name"] for row in rows], [int(row["number"]) for row in rows]
+
+    def __len__(self):
+        return len(self.names)
+
+    def __getitem__(self, index):
+        if isinstance(index, slice):
+            return [self[name] for name in self.names[index]]
+        if isinstance(index, str) and index not in self.names:
+            raise Error(f"{self.path}: no shot {index!r} is done")
+        return Run(self.path.with_name(index if isinstance(index, str) else self.names[index]), survey=False)
+
+    def __repr__(self):
+        return f"<{len(self)} shots of {self.path}>"
+
+    def places(self):
+        """x y z of the sources and of the receivers of all shots, each place once."""
+        found = [[np.empty((0, 3))] * 2]
+        for name in self.names:
+            with open_hdf5(self.path.with_name(f"{name}.receivers.h5")) as file:
+                found.append([dataset_of(file, data)[...] for data in ("source_position", "position")])
+        return tuple(np.unique(np.concatenate(places), axis=0) for places in zip(*found))
+
+
+class Run:
+    """What the run with `[output] path` = `path` has saved: fields, receivers, maps, gradient, config (in sections), report; of a
+    survey shots, each a Run, the gradient that is their sum, and of the config what they have in common.
+
+    `survey`: whether it is one; None: whether the files of the newest are those of one. `config`: its configuration where no file
+    holds it; `report`: its file's name. warnings: of stencil_io.run, what the program warned of."""
+
+    def __init__(self, path, survey=None, config=None, report=""):
+        self.path, self.fields, self.shots, self.warnings, self._report = Path(path), Fields(path), Shots(None), [], report
+        table, own = self.path / "survey.csv", [*self.fields.paths, *map(self._file, ("receivers.h5", "maps.hdf"))]
+        if table.is_file() and (survey or survey is None and not any(one.is_file() and newer(one, table) for one in own)):
+            self.fields.paths, self.shots = [], Shots(table)
+            if not self.shots and not config:
+                raise Error(f"{table}: no shot is done")
+        one = self.fields[-1] if self.fields else self.shots[0] if self.shots else None
+        if one:
+            self.shape, self.spacing, self.origin = one.shape, one.spacing, one.origin
+            return
+        files = [one for one in map(self._file, ("receivers.h5", "maps.hdf", "gradient.h5")) if one.is_file()]
+        if not files and not config:
+            raise Error(f"{path}: no run has saved {path}.SSSSSSSS.hdf, {path}.receivers.h5, maps.hdf or gradient.h5, or {table}")
+        self.config = parse_config(Datasets(files[0]).attributes.get("config", "")) if files else config
+        self.shape, self.spacing, self.origin = grid_of(self.config)
+
+    @cached_property
+    def config(self):
+        if not self.shots:
+            return self.fields[-1].config
+        first, *others = (shot.config for shot in self.shots)
+        return {name: {key: text for key, text in keys.items() if all(other.get(name, {}).get(key) == text for other in others)}
+                for name, keys in first.items()}
+
+    def __repr__(self):
+        shots = f"{len(self.shots)} shots " if self.shots else ""
+        return f"<Run {self.path}: {shots}{len(self.fields)} fields {self.shape}>"
+
+    def _file(self, end):
+        return Path(f"{self.path}.{end}")
+
+    def _own(self, end):
+        if self.shots:
+            raise Error(f"{self.path}: each shot of a survey has its own {end}: shots[0] is the first")
+        return self._file(end)
 
     @cached_property
     def receivers(self):
-        return Receivers(f"{self.path}.receivers.h5")
+        return Receivers(self._own("receivers.h5"))
+
+    @cached_property
+    def maps(self):
+        """The Datasets of [maps]: max, min, rms, dft."""
+        return Datasets(self._own("maps.hdf"))
+
+    @cached_property
+    def gradient(self):
+        """The Datasets of [gradient]: velocity, initial, image, illumination, signals, misfit; of a survey the sum."""
+        return Datasets(self._file("gradient.h5"))
 
     @cached_property
     def report(self):
         """The performance report. [report] file must have named one; it is looked for there, then beside the fields."""
-        name = self.config.get("report", {}).get("file", "")
+        name = self._report or self.config.get("report", {}).get("file", "")
         for path in (Path(name), self.path.parent / Path(name).name):
             if name and path.is_file():
                 return json.loads(path.read_text())
@@ -199,5 +310,11 @@ class Run:
 
 
 def open_run(path):
-    """The run that saved PATH.SSSSSSSS.hdf or PATH.receivers.h5; `path` may be one of these files, or PATH.xdmf, as well."""
-    return Run(re.sub(r"[.](\d{8}[.]hdf|maps[.]hdf|receivers[.]h5|hdf[.]series|xdmf)$", "", str(path)))
+    """The run that saved PATH.SSSSSSSS.hdf, PATH.receivers.h5, PATH.maps.hdf, PATH.gradient.h5, or the survey of PATH/survey.csv;
+    `path` may be one of these files, or PATH.xdmf, as well."""
+    name, survey = str(path), None
+    if name.endswith(".gradient.h5") and Path(name).is_file():
+        survey = bool(parse_config(Datasets(name).attributes["config"]).get("survey", {}).get("shots"))
+    elif re.search(OF_A_SURVEY, name) or re.search(OF_A_RUN, name):
+        survey = bool(re.search(OF_A_SURVEY, name))
+    return Run(re.sub(f"{OF_A_SURVEY}|{OF_A_RUN}|[.]gradient[.]h5$", "", name), survey)

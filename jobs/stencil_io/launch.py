@@ -1,16 +1,22 @@
 """Runs a configuration."""
+import fcntl
 import numbers
 import os
+import pty
+import re
 import shlex
 import shutil
 import signal
 import subprocess
 import sys
 import tempfile
+import termios
+import tty
+import warnings
 from collections.abc import Mapping
 from pathlib import Path
 
-from .config import flat, read_config, write_config
+from .config import flat, in_sections, read_config, write_config
 from .errors import Error, RunFailed, reason
 from .files import Run
 
@@ -34,15 +40,13 @@ def environment():
 
 
 def prepared(config, keys):
-    """(file of the configuration, [output] path, report.file) of a run with the overrides `keys`, texts. A dictionary is
-    written to PATH.run.ini, whose folder is made if its parent is there."""
+    """(file of the configuration, {"section.key": text} of it and the overrides `keys`), with output.path and report.file. A
+    dictionary is written to PATH.run.ini, whose folder is made if its parent is there."""
     given = flat(config) if isinstance(config, Mapping) else {
         f"{section}.{key}": text for section, inner in read_config(config).items() for key, text in inner.items()}
-
-    def effective(key, default):
-        return keys.get(key, given.get(key)) or default
-
-    path = effective("output.path", "output")
+    asked = {**given, **keys}
+    path = asked["output.path"] = asked.get("output.path") or "output"
+    asked["report.file"] = asked.get("report.file") or f"{path}.report.json"
     if isinstance(config, Mapping):
         folder, config = Path(path).parent, f"{path}.run.ini"
         try:
@@ -50,7 +54,7 @@ def prepared(config, keys):
         except OSError as error:
             raise Error(f"{folder}: cannot make this folder of output.path: {reason(error)}") from None
         write_config(config, given, "written by stencil_io.run")
-    return str(config), path, effective("report.file", f"{path}.report.json")
+    return str(config), asked
 
 
 def run(config, overrides=None, ranks=1, options=(), quiet=False):
@@ -58,44 +62,81 @@ def run(config, overrides=None, ranks=1, options=(), quiet=False):
     `overrides` ({"section.key": value}); returns what it has saved, a Run with its report.
 
     One rank starts without mpirun; $MPIRUN may name another launcher with its options. `options` are the program's, as
-    ("--restart", "auto"). Progress goes to the terminal as the program draws it, elsewhere a line every 10 %. An
-    interruption (Ctrl-C) lets it write a checkpoint first. Raises RunFailed with the program's error line.
+    ("--restart", "auto"). The log goes to the terminal as the program draws it; elsewhere a line every 10 %, and what it warns of
+    as Python's warnings. `quiet`: the latter alone. An interruption (Ctrl-C) lets it write a checkpoint first. Raises RunFailed
+    with the program's error line. The Run's `warnings` are what it warned of.
     """
     if not isinstance(config, (str, os.PathLike, Mapping)):
         raise Error(f"run: expected the name of a file or a dictionary of keys, found {type(config).__name__}")
     keys = flat({} if overrides is None else overrides)
     if not isinstance(ranks, numbers.Integral) or ranks < 1:
         raise Error(f"run: ranks: expected an integer >= 1, found {ranks!r}")
-    program, (file, path, keys["report.file"]) = program_path(), prepared(config, keys)
+    program, (file, asked) = program_path(), prepared(config, keys)
+    keys["report.file"] = asked["report.file"]
     launcher = [*os.environ.get("MPIRUN", "mpirun").split(), "-np", str(ranks)] if ranks > 1 else []
-    command = [*launcher, program, *(shlex.split(options) if isinstance(options, str) else options),
-               *(["--quiet"] if quiet else []), file, *(f"{key}={text}" for key, text in keys.items())]
+    command = [*launcher, program, *(shlex.split(options) if isinstance(options, str) else options), file,
+               *(f"{key}={text}" for key, text in keys.items())]
     with tempfile.TemporaryFile("w+", errors="replace") as errors:
-        code = watch(command, errors)
+        code, warned = watch(command, errors, quiet)
         errors.seek(0)
         said = errors.read().splitlines()
     if code:
         lines = [line for line in said if line.startswith("stencil: error: ")] or list(filter(str.strip, said))
         line = lines[0] if lines else f"{Path(command[0]).name}: exit code {code}"
         raise RunFailed(line.replace("error: command line: ", "error: overrides: ", 1), code)
-    return Run(path)
+    result = Run(asked["output.path"], bool(asked.get("survey.shots")), in_sections(asked), asked["report.file"])
+    result.warnings = warned
+    return result
 
 
-def watch(command, errors):
-    """Runs the command to its end, returns its exit code. Its session is its own, so that Ctrl-C reaches only this one."""
-    terminal = sys.stdout.isatty()
-    try:
-        process = subprocess.Popen(command, stdout=None if terminal else subprocess.PIPE, stderr=errors, text=True,
-                                   stdin=subprocess.DEVNULL, env=environment(), start_new_session=True)
-    except OSError as error:
-        raise Error(f"{command[0]}: {reason(error)}") from None
-    with process:
+def lines_of(descriptor, terminal):
+    """The lines that come from it, which go on to this process's own terminal where it has one."""
+    rest = b""
+    while True:
         try:
-            for line in process.stdout or ():
-                if "%  step" in line:
-                    print(line.rstrip(), flush=True)
-            return process.wait()
-        except KeyboardInterrupt:
-            process.send_signal(signal.SIGUSR1)
-            process.wait()
-            raise
+            part = os.read(descriptor, 1 << 16)
+        except OSError:  # a terminal that nobody else has open any more
+            part = b""
+        if terminal:
+            os.write(sys.stdout.fileno(), part)
+        *lines, rest = (rest + part).split(b"\n") if part else (rest, b"")
+        yield from (line.decode(errors="replace").rstrip() for line in lines)
+        if not part:
+            return
+
+
+def watch(command, errors, quiet):
+    """Runs the command to its end; returns its exit code and what it warned of, each once. Its session is its own, so that Ctrl-C
+    reaches only this one; so is its terminal, so that what it draws there can be read."""
+    terminal, warned = sys.stdout.isatty() and not quiet, []
+    ours, its = pty.openpty() if terminal else os.pipe()
+    if terminal:
+        sys.stdout.flush()
+        tty.setraw(its)
+        fcntl.ioctl(its, termios.TIOCSWINSZ, fcntl.ioctl(sys.stdout.fileno(), termios.TIOCGWINSZ, bytes(8)))
+    try:
+        process = subprocess.Popen(command, stdout=its, stderr=errors, stdin=subprocess.DEVNULL, env=environment(),
+                                   start_new_session=True)
+    except OSError as error:
+        os.close(ours)
+        raise Error(f"{command[0]}: {reason(error)}") from None
+    finally:
+        os.close(its)
+    try:
+        for line in lines_of(ours, terminal):
+            told = line.replace("warning: ", "", 1)
+            if told != line and told not in warned:
+                warned.append(told)
+                if not terminal:
+                    warnings.warn(told, stacklevel=3)
+            elif not terminal and not quiet and re.match(r" *\d+ %  ", line):
+                print(line, flush=True)
+        return process.wait(), warned
+    except BaseException:  # an interruption, or a warning that a filter makes an error
+        process.send_signal(signal.SIGUSR1)
+        for _ in lines_of(ours, terminal):
+            pass
+        process.wait()
+        raise
+    finally:
+        os.close(ours)

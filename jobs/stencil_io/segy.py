@@ -1,14 +1,12 @@
 """SEG-Y: traces out, models in."""
-import csv
 import math
 import os
 import re
-from pathlib import Path
 
 import numpy as np
 
 from .errors import Error, reason
-from .files import Field, check_kept, grid_of, open_run
+from .files import Field, Run, check_kept, grid_of, open_run
 from .models import Model, spacing_of, volume
 
 TEXT, BINARY_END = 3200, 3600  # bytes of the text header, and of it and the binary header
@@ -146,20 +144,17 @@ def gather(run, interval, shot):
 
 
 def shots_of(run, shot):
-    """[(number, run)] of a Run, or of a PATH; of a survey's those that are done."""
-    table = Path(run, "survey.csv") if not hasattr(run, "receivers") else None
-    if table and table.is_file():
-        with open(table, newline="") as file:
-            done = [(int(row["number"]), Path(run, row["name"])) for row in csv.DictReader(file) if row["state"] == "done"]
-        if not done or shot is not None:
-            raise Error(f"{table}: no shot is done" if not done else f"shot {shot}: those of a survey have their own numbers")
-        return done
-    run = open_run(run) if table else run
+    """(numbers, runs) of a Run, or of a PATH; of a survey's those that are done."""
+    run = run if isinstance(run, Run) else open_run(run)
+    if run.shots:
+        if shot is not None:
+            raise Error(f"shot {shot}: those of a survey have their own numbers")
+        return run.shots.numbers, run.shots
     number = re.search(r"\d+$", run.path.name)
     shot = (int(number[0]) if number else 1) if shot is None else shot
     if not isinstance(shot, (int, np.integer)) or not 0 <= shot < 2**31:
         raise Error(f"shot {shot}: expected a number from 0 to {2**31 - 1}")
-    return [(shot, run)]
+    return [shot], [run]
 
 
 def to_segy(run, path, interval=None, shot=None):
@@ -170,11 +165,10 @@ def to_segy(run, path, interval=None, shot=None):
     own. Headers hold source and receiver x and y, depths (z) and offset with a scalar, down to 0.1 mm; of several sources the
     first. SEG-Y counts time in whole microseconds: traces of another interval are resampled to the next shorter one.
     """
-    shots, temporary, first, count = shots_of(run, shot), f"{path}.tmp.{os.getpid()}", None, 0
+    (numbers, runs), temporary, first, count = shots_of(run, shot), f"{path}.tmp.{os.getpid()}", None, 0
     try:
         with open(temporary, "wb") as file:
-            for number, one in shots:
-                run = one if hasattr(one, "receivers") else open_run(one)
+            for number, run in zip(numbers, runs):
                 check_kept(path, run.receivers.path)
                 text, binary, data, note = gather(run, interval, number)
                 if first is None:
@@ -196,7 +190,7 @@ def to_segy(run, path, interval=None, shot=None):
     finally:
         if os.path.exists(temporary):
             os.unlink(temporary)
-    what = f"shot {shots[0][0]}" if len(shots) == 1 else f"{len(shots)} shots"
+    what = f"shot {numbers[0]}" if len(numbers) == 1 else f"{len(numbers)} shots"
     return f"{path}: {what}, {count} traces, {first['samples'][0]} samples of {first['interval'][0]} us{note}"
 
 

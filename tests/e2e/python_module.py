@@ -7,6 +7,7 @@ import importlib.util
 import io
 import json
 import os
+import pty
 import re
 import shutil
 import signal
@@ -14,6 +15,7 @@ import subprocess
 import sys
 import time
 import warnings
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, redirect_stdout
 from pathlib import Path
 
@@ -28,6 +30,7 @@ WAVE = {"grid.nx": 40, "grid.ny": 22, "grid.nz": 30, **{f"grid.d{a}": 0.5 * (i +
         "grid.origin": "100 -7 3", "equation.type": "wave", "initial.u": "zero", "source.1.position": "110.25 0.5 20",
         "source.1.wavelet": "ricker", "source.1.f0": 100, "time.steps": 60, "output.every": 20,
         "receivers.line": "101 0 6.5 119 0 6.5 7", "receivers.every": 3}
+LITTLE = {key: value for key, value in WAVE.items() if not key.startswith("output")}
 
 
 def expect(words, call, *args, kind=None, **kwargs):
@@ -165,7 +168,7 @@ def running(program):
             with redirect_stdout(io.StringIO()) as out, warnings.catch_warnings(record=True) as told:
                 warnings.simplefilter("always")
                 run = st.run("run.ini", {"output.path": "out/v", "time.steps": 40, "grid.origin": (101, -7, 4)}, ranks)
-            check(not told, f"warnings: {told}")
+            check([str(one.message) for one in told] == run.warnings and {one.filename for one in told} <= {__file__}, f"{told}")
             check(out.getvalue().count("%") == 10 and "100 %" in out.getvalue(), f"progress: {out.getvalue()}")
             check(run.report["ranks"] == ranks and run.fields.steps[-1] == 40 and run.origin == (101, -7, 4), f"{run}")
         for code, words, keys in ((1, "[grid] nx", {"grid.nx": "abc"}), (2, "no/such/u", {"output.path": "no/such/u"}),
@@ -203,6 +206,90 @@ def running(program):
                 continue
             found = [Path(name).resolve() for name in (said.stdout.strip(), shutil.which(st.launch.program_path()))]
             check(found == 2 * [tools / expected], f"{given!r}: {found} {said}")
+
+
+@case
+def warned(program):
+    """What the program warns of reaches who runs it: once, as Python's warnings, in threads too; on a terminal as it is."""
+    keys = {**LITTLE, "source.1.f0": 300, "receivers.every": 50}  # too high for the grid; too rare
+    with inside(program):
+        with warnings.catch_warnings(record=True) as told, redirect_stdout(io.StringIO()) as out, ThreadPoolExecutor() as pool:
+            warnings.simplefilter("always")
+            runs = list(pool.map(lambda n: st.run({**keys, "output.path": f"t{n}"}, quiet=n == 1), range(2)))
+        said = sorted(str(one.message) for one in told)
+        check(any("points per wavelength" in line for line in said) and "warning" not in "".join(said), said)
+        check(said == sorted(runs[0].warnings + runs[1].warnings) and runs[0].warnings == runs[1].warnings, f"{said} {runs}")
+        check(out.getvalue().count("%") == 10, out.getvalue())
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            expect(["points per wavelength"], st.run, {**keys, "output.path": "t3"}, kind=UserWarning)
+    script = f"import stencil_io as st\nprint('said', st.run({ {**keys, 'output.path': 't4'} !r}).warnings)"
+    env = {**program.environment, "PYTHONPATH": str(SOURCE / "jobs"), "STENCIL": program.path, "PYTHONWARNINGS": "error"}
+    ours, its = pty.openpty()
+    with subprocess.Popen([sys.executable, "-B", "-c", script], cwd=program.folder, env=env, stdout=its, stderr=its) as run:
+        os.close(its)
+        shown = "".join(line + "\n" for line in st.launch.lines_of(ours, False))
+    os.close(ours)
+    log, _, said = shown.partition("said ")
+    check(run.returncode == 0 and log.count("points per wavelength") == said.count("points per wavelength") == 1, shown)
+    check("warning: " in log and "\r" in log and "warning: " not in said, shown)
+
+
+@case
+def opened(program):
+    """What a run has saved is there however little it is: maps, gradients, the shots of a survey; the newest of one path."""
+    program.config({**LITTLE, "output.final": "off", "time.dt": 2e-4})
+    none = {"receivers.line": "", "receivers.every": ""}
+    Path(program.folder / "line.txt").write_text("source.1.f0=90 output.name=low\n'source.1.position=112 3 20'\n")
+    with inside(program):
+        run = st.run("run.ini", {**none, "maps.quantities": "max rms", "maps.dft": "80 100", "output.path": "m"}, quiet=True)
+        check(run.shape == (30, 22, 40) and run.spacing == (1, 1.5, 2) and run.report["ranks"] == 1 and not run.shots, f"{run}")
+        with h5py.File("m.maps.hdf") as file:
+            check(same_bits(run.maps.max.values, file["max"][...]) and np.ptp(run.maps["rms"][:]) > 0, f"{run.maps}")
+        check("min" not in run.maps and run.maps.frequency.tolist() == [80, 100] and np.abs(run.maps.dft[1][:] - run.maps.dft[0][:]).max() > 0, "spectra")
+        check(run.maps.dft[1].values.dtype.kind == "c" and st.open_run("m.maps.hdf").config == run.config, "spectra, config")
+        expect(["no dataset /min"], lambda: run.maps.min, kind=AttributeError)
+        expect(["m.receivers.h5: no such file"], lambda: run.receivers)
+        run = st.run("run.ini", {**none, "output.path": "n", "checkpoint.every_steps": 30}, quiet=True)
+        check(run.shape == (30, 22, 40) and run.config["source.1"]["f0"] == "100", f"checkpoints alone: {run}")
+        check(run.report["steps"] == 60, f"{run.report}")
+
+        for name, velocity in (("data", 1530), ("s", 1500)):
+            extra = {"gradient.observed": "data/{name}.receivers.h5:/u"} if name == "s" else {}
+            with redirect_stdout(io.StringIO()) as out:
+                run = st.run("run.ini", {"survey.shots": "line.txt", "output.path": name, "medium.velocity": velocity, **extra})
+            check("100 %  shot 2 of 2" in out.getvalue(), out.getvalue())
+            check([len(run.shots), run.shots.names, run.shots.numbers] == [2, ["low", "0002"], [1, 2]], f"{run} {run.shots}")
+            low = run.shots["low"]
+            check(low.config["source.1"]["f0"] == "90" and same_bits(low.receivers.u, st.Receivers(f"{name}/low.receivers.h5").u), "low")
+            sources = [one.receivers.source_position[0].tolist() for one in run.shots]
+            check(sources == [[110.25, 0.5, 20], [112, 3, 20]], f"{sources}")
+            check("f0" not in run.config["source.1"] and run.config["source.1"]["wavelet"] == "ricker", f"{run.config}")
+            check(run.shape == (30, 22, 40) and run.report["ranks"] == 1 and not run.fields, f"{run.report}")
+            expect(["each shot"], lambda: run.receivers)
+        parts = [one.gradient for one in run.shots]
+        check(np.allclose(run.gradient.velocity[:], parts[0].velocity[:] + parts[1].velocity[:], rtol=1e-5, atol=1e-30) and
+              np.ptp(run.gradient.velocity[:]) > 0, "the sum of the gradients")
+        check(run.gradient.shot.tolist() == ["low", "0002"], f"{run.gradient.shot}")
+        check(run.gradient.misfit.tolist() == [part.misfit[0] for part in parts], f"{run.gradient.misfit}")
+        expect(["no shot '0001' is done"], lambda: run.shots["0001"])
+        check("2 shots" in st.to_segy(run, "s.sgy"), "to SEG-Y")
+        tool(program, "convert", "segy", "s", "t.sgy")
+        check(Path("s.sgy").read_bytes() == Path("t.sgy").read_bytes(), "other bytes")
+        for name, shots in (("s", 2), ("s/survey.csv", 2), ("s.gradient.h5", 2), ("s/low.gradient.h5", 0), ("s/0002", 0)):
+            check(len(st.open_run(name).shots) == shots, name)
+        if importlib.util.find_spec("matplotlib"):
+            import plot
+            figure, said = drawing(plot)("slice", "s.gradient.h5:/velocity", "--axis", "z", "--index", 8)
+            stars = [line.get_xydata().tolist() for line in figure.axes[0].lines if line.get_marker() == "*"]
+            check(stars == [[[110.25, 0.5], [112, 3]]] and "2 sources" in said, f"{stars} {said}")
+            os.rename("s", "elsewhere")
+            figure, said = drawing(plot)("slice", "s.gradient.h5:/velocity", "--axis", "z", "--index", 8)
+            marks = {line.get_marker() for line in figure.axes[0].lines} & {"*", "v"}
+            check("source" not in said and not marks, f"without the shots' files: {said} {marks}")
+            os.rename("elsewhere", "s")
+        run = st.run("run.ini", {"output.path": "s"}, quiet=True)
+        check(not run.shots and not st.open_run("s").shots, "the newer of a path is a run")
 
 
 @case
