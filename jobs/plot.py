@@ -48,9 +48,11 @@ def listed(names, values, unit):
 
 
 def label_of(attributes, name="u"):
-    """pressure u; velocity (m/s): what a dataset of these attributes holds"""
+    """pressure u; image: sum over the steps; velocity (m/s): what a dataset of these attributes holds"""
     units, told = attributes.get("units", ""), attributes.get("long_name", "")
-    return f"velocity ({units})" if units == "m/s" else " ".join(filter(None, (told, name if name not in told.split() else "")))
+    if units == "m/s" or not name or name in told.split():
+        return f"velocity ({units})" if units == "m/s" else told
+    return f"{name}: {told}" if " " in told else f"{told} {name}".strip()
 
 
 class Shot:

@@ -985,6 +985,7 @@ def pictures(program):
             check("source at x = 110.25, y = 0.5, z = 20 m, ricker of 100 Hz" in said and f"{len(points)} receivers" in said, f"{name}: {said}")
             told = {"long_name": "gradient of the misfit with respect to the velocity", "units": "s/m"}
             check(plot.label_of(told, "velocity") == told["long_name"], plot.label_of(told, "velocity"))
+            check(plot.label_of(told, "image") == f"image: {told['long_name']}", plot.label_of(told, "image"))
             if name == "well":
                 check(panels[0].get_xlabel().startswith("time") and panels[0].yaxis_inverted(), "a well's depth")
             if name in ("patch", "three"):
