@@ -16,16 +16,24 @@ FOOT = 0.3048  # m
 # Header fields: first byte (from 1, as the standard counts) and type.
 BINARY = {"traces": (3213, "u2"), "auxiliary": (3215, "u2"), "interval": (3217, "u2"), "samples": (3221, "u2"),
           "format": (3225, "i2"), "sorting": (3229, "i2"), "system": (3255, "i2"), "long_samples": (3269, "u4"),
-          "long_interval": (3273, "f8"), "revision": (3501, "u1"), "fixed": (3503, "i2"), "texts": (3505, "i2")}
+          "long_interval": (3273, "f8"), "order": (3297, "u4"), "revision": (3501, "u1"), "minor": (3502, "u1"),
+          "fixed": (3503, "i2"), "texts": (3505, "i2"), "more": (3507, "i4"), "more_short": (3507, "i2"),
+          "all_traces": (3513, "u8"), "first": (3521, "u8"), "trailers": (3529, "i4")}
+ORDER = 0x1020304  # what "order" holds
 TRACE = {"line_trace": (1, "i4"), "file_trace": (5, "i4"), "record": (9, "i4"), "channel": (13, "i4"), "shot": (17, "i4"),
          "cdp": (21, "i4"), "cdp_trace": (25, "i4"), "kind": (29, "i2"), "offset": (37, "i4"), "elevation": (41, "i4"),
          "source_elevation": (45, "i4"), "source_depth": (49, "i4"), "depth_scalar": (69, "i2"), "scalar": (71, "i2"), "source_x": (73, "i4"),
          "source_y": (77, "i4"), "group_x": (81, "i4"), "group_y": (85, "i4"), "angles": (89, "i2"), "delay": (109, "i2"),
          "samples": (115, "u2"), "interval": (117, "u2"), "cdp_x": (181, "i4"), "cdp_y": (185, "i4"), "inline": (189, "i4"),
          "crossline": (193, "i4"), "time_scalar": (215, "i2")}
+# Of the first additional header of a trace (revision 2), which bears this name: in the file's unit, 0 in all where not set.
+EXACT_NAME = "SEG00001"
+EXACT = {"elevation": 33, "source_elevation": 49, "source_depth": 57, "source_x": 97, "source_y": 105, "group_x": 113,
+         "group_y": 121, "cdp_x": 161, "cdp_y": 169}
 NUMBERS = ("record", "channel", "shot", "cdp", "cdp_trace", "inline", "crossline")  # fields where lines may be counted
 SHORT = ((29, 37), (69, 73), (89, 181))  # bytes of the standard's fields of two bytes; others have four
-FORMATS = {1: "u4", 2: "i4", 3: "i2", 5: "f4", 6: "f8", 8: "i1", 10: "u4", 11: "u2", 12: "u8", 16: "u1"}  # 1: IBM's floats
+# 1: IBM's floats.
+FORMATS = {1: "u4", 2: "i4", 3: "i2", 5: "f4", 6: "f8", 8: "i1", 9: "i8", 10: "u4", 11: "u2", 12: "u8", 16: "u1"}
 # Metres of one count of a model's interval; the delay counts whole m or ft. us: two-way time.
 INTERVALS = {"mm": 1e-3, "m": 1, "mft": 1e-3 * FOOT, "ft": FOOT, "us": None}
 
@@ -225,30 +233,71 @@ def midpoints(data, run):
 
 def read_traces(path, inline_byte, crossline_byte):
     """(headers and values of the traces, binary header, whether little-endian)."""
+    binary, order, size = binary_header(path)
+    new = (binary["revision"] or binary["minor"]) > 1  # some write the two bytes the other way round
+    start, kind = first_trace(path, size, binary, new), np.dtype(order + FORMATS[int(binary["format"])])
+    short = binary["more"] >> 16 or binary["revision"] == 2 and binary["minor"]  # of revision 2.1: another one behind
+    more = int(binary["more_short" if short else "more"]) if new else 0
+    if more < 0:
+        raise Error(f"{path}: {more} additional headers a trace")
+    if size <= start:
+        raise Error(f"{path}: its headers are there, but no trace")
+    fields = {**TRACE, "inline": number_field(inline_byte), "crossline": number_field(crossline_byte)}
+    if more:
+        fields |= {"name": (240 + 233, "S8"), **{f"exact_{name}": (240 + byte, "f8") for name, byte in EXACT.items()}}
+    heads = 240 * (1 + more)
+    first = np.fromfile(path, layout(fields, order, heads), 1, offset=start)
+    counts = [int(n) for n in (binary["long_samples"] if new else 0, binary["samples"], *first["samples"])]
+    end = size - TEXT * max(0, int(binary["trailers"])) if new else size
+    if new and binary["trailers"] < 0 and binary["all_traces"]:  # only how many traces are before them is known
+        end = start + int(binary["all_traces"]) * (heads + next(filter(None, counts), 0) * kind.itemsize)
+    whole = [n for n in counts if n and start < end <= size and (end - start) % (heads + n * kind.itemsize) == 0]
+    if not whole:
+        raise Error(f"{path}: {size - start} bytes behind its headers are no whole number of traces of "
+                    f"{next(filter(None, counts), 0)} samples: cut off, or of unequal lengths")
+    record = layout(fields, order, heads + whole[0] * kind.itemsize, values=(heads + 1, (kind, (whole[0],))))
+    traces = np.memmap(path, record, "r", start, (end - start) // record.itemsize)
+    said = np.setdiff1d(traces["samples"], 0)
+    if len(said) > 1 and traces["samples"][0] == whole[0]:  # else that field means nothing in this file
+        raise Error(f"{path}: traces of unequal lengths, {said[0]} to {said[-1]} samples, or more headers than it says")
+    return traces, binary, order == "<"
+
+
+def binary_header(path):
+    """(binary header, order of bytes, size of the file)."""
     try:
         size = os.path.getsize(path)
         head = np.fromfile(path, "u1", BINARY_END)
     except OSError as error:
         raise Error(f"{path}: cannot read as SEG-Y: {reason(error)}") from None
-    for order in "><":
-        if len(head) == BINARY_END:
-            binary = head[TEXT:].view(layout(BINARY, order, BINARY_END - TEXT, TEXT + 1))[0]
-            if binary["format"] in FORMATS:
-                break
-    else:
-        raise Error(f"{path}: cannot read as SEG-Y: no format of samples at bytes 3225-3226")
-    start = BINARY_END + TEXT * max(0, int(binary["texts"]))
-    fields = {**TRACE, "inline": number_field(inline_byte), "crossline": number_field(crossline_byte)}
-    first = np.fromfile(path, layout(fields, order, 240), 1, offset=min(start, size))
-    counts = [int(n) for n in (binary["samples"], *first["samples"], binary["long_samples"] if binary["revision"] > 1 else 0)]
-    kind = np.dtype(order + FORMATS[int(binary["format"])])
-    samples = next((n for n in counts if n and (size - start) % (240 + n * kind.itemsize) == 0), None)
-    if size <= start:
-        raise Error(f"{path}: its headers are there, but no trace")
-    if samples is None:
-        raise Error(f"{path}: {size} bytes are no whole number of traces of {counts[0]} samples: cut off, or of unequal lengths")
-    record = layout(fields, order, 240 + samples * kind.itemsize, values=(241, (kind, samples)))
-    return np.memmap(path, record, "r", start), binary, order == "<"
+    if len(head) < BINARY_END:
+        raise Error(f"{path}: cannot read as SEG-Y: {size} bytes are less than its headers")
+    both = {order: head[TEXT:].view(layout(BINARY, order, BINARY_END - TEXT, TEXT + 1))[0] for order in "><"}
+    if both[">"]["order"] == 0x2010403:
+        raise Error(f"{path}: its bytes are swapped in pairs")
+    known = [order for order, binary in both.items() if binary["format"] in FORMATS]
+    order = ([order for order in known if both[order]["order"] == ORDER] or known or [None])[0]
+    if order is None:
+        raise Error(f"{path}: cannot read as SEG-Y: no format of samples that is known at bytes 3225-3226")
+    return both[order], order, size
+
+
+def first_trace(path, size, binary, new):
+    """The byte where the first trace begins."""
+    if new and binary["first"] >= BINARY_END:
+        return int(binary["first"])
+    start = BINARY_END
+    if binary["texts"] >= 0:
+        return start + TEXT * int(binary["texts"])
+    with open(path, "rb") as file:  # as many as there are until one says that it is the last
+        file.seek(start)
+        for text in iter(lambda: file.read(TEXT) if start < 1e8 else b"", b""):
+            start += TEXT
+            if any("((SEG:ENDTEXT))" in "".join(text.decode(code).split()).upper() for code in ("latin-1", "cp037")):
+                return start
+    if not (binary["revision"] or binary["minor"]):  # which has no such number
+        return BINARY_END
+    raise Error(f"{path}: none of its further text headers says ((SEG: EndText))")
 
 
 def number_field(byte):
@@ -275,14 +324,24 @@ def factor(scalar):
     return np.where(scalar < 0, -1 / np.where(scalar == 0, 1, scalar), np.where(scalar == 0, 1, scalar))
 
 
+def coordinate(traces, name, scalar="scalar"):
+    """A place or depth of the traces, in the file's unit."""
+    plain = factor(traces[scalar]) * traces[name]
+    if "name" not in traces.dtype.names:
+        return plain
+    named = np.isin(traces["name"], [EXACT_NAME.encode(code) for code in ("ascii", "cp037")])
+    both = [f"{name[:-1]}{axis}" for axis in "xy"] if name[-2] == "_" else [name]  # of x and y one may be 0
+    exact = {one: np.where(named, np.nan_to_num(traces[f"exact_{one}"], posinf=0, neginf=0), 0) for one in both}
+    return np.where(named & any(values.any() for values in exact.values()), exact[name], plain)
+
+
 def places_of(traces):
     """x and y of the traces, in the file's unit, of the CDP, or where that is not set of the receiver group; and the rounding."""
-    scale = factor(traces["scalar"])
-    for x, y in (("cdp_x", "cdp_y"), ("group_x", "group_y")):
-        place = np.stack([traces[x], traces[y]], axis=-1).astype(float) * scale[:, None]
+    for names in (("cdp_x", "cdp_y"), ("group_x", "group_y")):
+        place = np.stack([coordinate(traces, name) for name in names], axis=-1)
         if np.ptp(place, axis=0).any():
             break
-    return place, scale.max()
+    return place, 0 if "name" in traces.dtype.names and (place % 1).any() else factor(traces["scalar"]).max()
 
 
 class Grid:
@@ -414,7 +473,7 @@ def from_segy(path, spacing=None, interval_in=None, inline_byte=189, crossline_b
     values = values_of(traces, binary)[order.ravel()]
     if not np.isfinite(values).all():
         raise Error(f"{path}: NaN or Inf among the samples")
-    long = float(binary["long_interval"]) if binary["revision"] > 1 else 0
+    long = float(binary["long_interval"]) if (binary["revision"] or binary["minor"]) > 1 else 0
     interval = long or one_of(path, "the sample interval", traces["interval"], binary["interval"])
     first = one_of(path, "the delay", traces["delay"] * factor(traces["time_scalar"])) if delay else 0
     if unit == "us":

@@ -455,27 +455,29 @@ def segy_traces(program):
     check(np.abs(got[20:-20, 0] - both[::4, 0][20:-20]).max() < 1e-3 and np.abs(got[20:-20, 1]).max() < 1e-3, "aliases")
 
 
+def write_segy(path, traces, interval=12500, system=1, **headers):
+    """segyio's; headers: a value, or one a trace."""
+    import segyio
+    traces = np.ascontiguousarray(traces, np.float32)
+    spec = segyio.spec()
+    spec.format, spec.samples, spec.tracecount = 5, np.arange(traces.shape[1]) * 12.5, len(traces)
+    with segyio.create(path, spec) as file:
+        signed = interval - 65536 * (interval > 32767)
+        file.bin.update({segyio.BinField.Interval: signed, segyio.BinField.MeasurementSystem: system})
+        for i, trace in enumerate(traces):
+            file.header[i] = {segyio.TraceField.TRACE_SAMPLE_INTERVAL: signed,
+                              **{getattr(segyio.TraceField, key): int(np.broadcast_to(values, len(traces))[i])
+                                 for key, values in headers.items()}}
+            file.trace[i] = trace
+
+
 @case
 def segy_models(program):
     """Models from SEG-Y: volumes in any order of traces, lines, and what headers do not say."""
     need("segyio")
-    import segyio
+    write = write_segy
     u = np.random.default_rng(3).uniform(1500, 4000, (7, 5, 6)).astype(np.float32)
     order = np.random.default_rng(4).permutation(30)
-
-    def write(path, traces, interval=12500, system=1, **headers):
-        traces = np.ascontiguousarray(traces)
-        spec = segyio.spec()
-        spec.format, spec.samples, spec.tracecount = 5, np.arange(traces.shape[1]) * 12.5, len(traces)
-        with segyio.create(path, spec) as file:
-            signed = interval - 65536 * (interval > 32767)
-            file.bin.update({segyio.BinField.Interval: signed, segyio.BinField.MeasurementSystem: system})
-            for i, trace in enumerate(traces):
-                file.header[i] = {segyio.TraceField.TRACE_SAMPLE_INTERVAL: signed,
-                                  **{getattr(segyio.TraceField, key): int(np.broadcast_to(values, len(traces))[i])
-                                     for key, values in headers.items()}}
-                file.trace[i] = trace
-
     with inside(program):
         y, x = np.divmod(order, 6)
         places = {"INLINE_3D": 10 + y, "CROSSLINE_3D": 100 + 2 * x, "CDP_X": 30000 + 250 * x, "CDP_Y": 400 * y,
@@ -555,6 +557,59 @@ def segy_models(program):
         said = tool(program, "convert", "model", "volume.sgy", "m.h5", "--resample", "12.5", "40", "12.5").out
         check("11 x 5 x 7 points" in said and "5 inlines" in said, said)
         check(same_bits(st.Field("m.h5:/vp").values[..., ::2], u), "resampled points that were there are others")
+
+
+@case
+def segy_revision_2(program):
+    """What revision 2 adds: headers before the traces, behind their own and at the end, long counts, the order of bytes, exact places."""
+    need("segyio")
+    u = np.random.default_rng(5).uniform(1500, 4000, (6, 9)).astype(np.float32)
+
+    def put(where, byte, kind, value):
+        where[byte - 1:byte - 1 + np.dtype(kind).itemsize] = np.array(value, kind).tobytes()
+
+    def read(*changes, more=0, before=(), behind=b"", inside=lambda head, n: None, **kwargs):
+        """The model of the file with these (byte, type, value) of its headers, `more` headers a trace, and texts."""
+        data = bytearray(Path("plain.sgy").read_bytes())
+        start, traces = data[:3600], [bytearray(data[3600 + 276 * n:3600 + 276 * (n + 1)]) for n in range(6)]
+        for byte, kind, value in changes:
+            put(start, byte, kind, value)
+        result = bytes(start) + b"".join(text.ljust(3200) for text in before)
+        for n, trace in enumerate(traces):
+            head = bytearray(240 * (1 + more))
+            head[:240] = trace[:240]
+            inside(head, n)
+            result += bytes(head) + trace[240:]
+        Path("new.sgy").write_bytes(result + behind)
+        return st.from_segy("new.sgy", **kwargs)
+
+    def exact(head, n):
+        put(head, 240 + 161, ">f8", 1000.25 + 12.5 * n)  # its y is 0
+        put(head, 185, ">i4", 100)
+        head[472:480] = b"SEG00001"
+
+    two, end = (3501, ">u1", 2), b"((SEG: EndText))"
+    with inside(program):
+        write_segy("plain.sgy", u, 4000, CDP_X=[20 * n for n in range(6)], TRACE_SAMPLE_COUNT=9)
+        for changes, keys in (((), {}), ((two, (3507, ">i4", 1)), {"more": 1}), ((two, (3502, ">u1", 1), (3507, ">i2", 2), (3509, ">i2", 5)), {"more": 2}),
+                              ((two, (3502, ">u1", 1), (3509, ">i2", 5)), {}), (((3507, ">i4", 7), (3521, ">i8", 9999), (3529, ">i4", 2)), {}),
+                              (((3501, ">u1", 1), (3505, ">i2", -1)), {"before": (b"((SEG: Layout))", end)}),
+                              ((two, (3505, ">i2", -1), (3507, ">i4", 1)), {"before": ("((SEG:ENDTEXT))".encode("cp037"),), "more": 1}),
+                              ((two, (3521, ">u8", 10000)), {"before": (b"", b"")}), ((two, (3529, ">i4", 2)), {"behind": bytes(6400)}),
+                              ((two, (3529, ">i4", -1), (3513, ">u8", 6)), {"behind": bytes(3200)}),
+                              ((two, (3221, ">u2", 17), (3269, ">u4", 9)), {}), ((two, (3217, ">u2", 1), (3273, ">f8", 4000)), {})):
+            model = read(*changes, **keys)
+            check(same_bits(model.values[:, 0], u.T) and model.spacing == (20, 20, 4), f"{changes} {keys}: {model}")
+        model = read(two, (3507, ">i4", 1), more=1, inside=exact)
+        check(same_bits(model.values[:, 0], u.T) and model.spacing == (12.5, 12.5, 4) and model.origin == (1000.25, 0, 0), f"exact places: {model}")
+        expect(["cut off"], read, two, more=1)  # not said at byte 3507
+        write_segy("plain.sgy", u[:, :1], 4000, CDP_X=[20 * n for n in range(6)])
+        Path("one.sgy").write_bytes(Path("plain.sgy").read_bytes()[:3224] + b"\0\1" + Path("plain.sgy").read_bytes()[3226:])  # as IBM's
+        check(st.from_segy("one.sgy").values.shape == (1, 1, 6), "one sample a trace")
+        write_segy("plain.sgy", u, 4000, CDP_X=[20 * n for n in range(6)], TRACE_SAMPLE_COUNT=9)
+        expect(["EndText"], read, (3501, ">u1", 1), (3505, ">i2", -1))
+        expect(["swapped in pairs"], read, two, (3297, ">u4", 0x2010403))
+        expect(["8 to 9 samples"], read, inside=lambda head, n: put(head, 115, ">u2", 9 - (n == 3)))
 
 
 def made(*index):
