@@ -11,7 +11,7 @@ from .models import Model, spacing_of, volume
 
 TEXT, BINARY_END = 3200, 3600  # bytes of the text header, and of it and the binary header
 LONGEST, MOST = 32767, 32767  # interval (us) and samples of a trace that any reader of SEG-Y understands
-SCALARS = (10000, 1000, 100, 10, 1)  # header coordinates are integers: metres times one of these
+SCALARS = (10000, 1000, 100, 10, 1)  # header coordinates are integers: metres times one of these; so are delays, of ms
 FOOT = 0.3048  # m
 # Header fields: first byte (from 1, as the standard counts) and type.
 BINARY = {"traces": (3213, "u2"), "auxiliary": (3215, "u2"), "interval": (3217, "u2"), "samples": (3221, "u2"),
@@ -144,11 +144,24 @@ def gather(run, interval, shot):
     data = np.zeros(count, layout(TRACE, ">", 240 + 4 * len(traces), values=(241, (">f4", len(traces)))))
     data["samples"], data["interval"], data["values"] = len(traces), interval, traces.T
     data["record"] = data["shot"] = shot
-    data["delay"] = max(round(-1000 * t0), -2**15)
+    note += delay(data, -1000 * t0)
     place, told = world_of(run.config)
     midpoints(data, run)
     coordinates(data, place(receivers.source_position)[0], place(receivers.position), run)
     return text, binary, data, note + told
+
+
+def delay(data, exact):
+    """Fills in the delay (ms) with the least scalar that makes it exact, else with that which comes closest; returns what
+    is to be told."""
+    fitting = [s for s in (*reversed(SCALARS), 0.1, 0.01, 0.001) if abs(s * exact) < LONGEST]
+    if not fitting:
+        raise Error(f"a delay of {exact:g} ms does not fit SEG-Y's headers")
+    scale = next((s for s in fitting if abs(round(s * exact) - s * exact) < 1e-6), max(fitting))
+    data["delay"], data["time_scalar"] = round(scale * exact), -scale if scale > 1 else round(1 / scale)
+    written = round(scale * exact) / scale
+    off = 1000 * abs(written - exact) / data["interval"][0]
+    return f"; delay {written:.9g} ms, exactly {exact:.9g}" if off > 0.01 else ""
 
 
 def shots_of(run, shot):
@@ -178,10 +191,11 @@ def to_segy(run, path, interval=None, shot=None):
         with open(temporary, "wb") as file:
             for number, run in zip(numbers, runs):
                 check_kept(path, run.receivers.path)
-                text, binary, data, note = gather(run, interval, number)
+                text, binary, data, told = gather(run, interval, number)
                 if first is None:
-                    first = binary
+                    first, note = binary, told
                     file.write(text + binary.tobytes())
+                note = max(note, told, key=len)
                 if any(binary[name] != first[name] for name in ("interval", "samples")):
                     raise Error(f"shot {number}: {binary['samples'][0]} samples of {binary['interval'][0]} us, the first shot has "
                                 f"{first['samples'][0]} of {first['interval'][0]} us")

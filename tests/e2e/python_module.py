@@ -443,9 +443,17 @@ def segy_traces(program):
             check([h[fields.FieldRecord] for h in heads] == [1, 2] and heads[1][fields.TRACE_SEQUENCE_FILE] == count + 2 and
                   heads[1][fields.TraceNumber] == 2 and heads[1][fields.SourceX] == 104 * -heads[1][fields.SourceGroupScalar], f"{heads}")
             check(file.bin[segyio.BinField.Traces] == 0, "shots of other counts of traces")
+            delays = [(h[fields.DelayRecordingTime], h[fields.ScalarTraceHeader]) for h in heads]
+            check(delays == [(-16667, -1000), (-15, 1)], f"delays of 1.5 / 90 and 1.5 / 100 s: {delays}")
         check("their own numbers" in tool(program, "convert", "segy", "out/line", "x.sgy", "--shot", 3, code=1).err, "--shot")
         for interval in (1.5e-6, 0, 0.04):
             expect(["whole microseconds"], st.to_segy, many, "x.sgy", interval)
+        for exact, written, scalar, words in ((-37.5, -375, -10, ""), (-1.5e-3, -15, -10000, ""), (-15e4, -15000, 10, ""), (20, 20, 1, ""),
+                                              (-300 / 7, -4286, -100, "delay -42.86 ms, exactly -42.8571429")):
+            data = np.zeros(1, st.segy.layout(st.segy.TRACE, ">", 240))
+            data["interval"] = 100
+            said = st.segy.delay(data, exact)
+            check((data["delay"], data["time_scalar"]) == (written, scalar) and words in said and bool(words) == bool(said), f"{exact}: {data} {said}")
         expect(["no source"], st.to_segy, st.run(program.config({**WAVE, **none}), quiet=True), "none.sgy")
     pulse = np.linspace(0, 20, 401)[:, None]
     got, expected = st.segy.resample_time(np.sin(pulse), 0.05, 0.03)[:, 0], np.sin(0.03 * np.arange(667))
