@@ -13,6 +13,7 @@ TEXT, BINARY_END = 3200, 3600  # bytes of the text header, and of it and the bin
 LONGEST, MOST = 32767, 32767  # interval (us) and samples of a trace that any reader of SEG-Y understands
 SCALARS = (10000, 1000, 100, 10, 1)  # header coordinates are integers: metres times one of these; so are delays, of ms
 FOOT = 0.3048  # m
+LOST = "some are missing, or there twice"
 # Header fields: first byte (from 1, as the standard counts) and type.
 BINARY = {"traces": (3213, "u2"), "auxiliary": (3215, "u2"), "interval": (3217, "u2"), "samples": (3221, "u2"),
           "format": (3225, "i2"), "sorting": (3229, "i2"), "system": (3255, "i2"), "long_samples": (3269, "u4"),
@@ -407,10 +408,6 @@ def lines_of(path, traces, places):
     counts, n = [len(np.unique(line)) for line in numbers], len(traces)
     there, places_of_lines = len(np.unique(np.stack(numbers), axis=1).T), math.prod(counts)
     if min(counts) > 1 and there == n == places_of_lines:
-        for name, line in zip(("inlines", "crosslines"), numbers):
-            apart = np.diff(np.unique(line))
-            if np.ptp(apart) and not np.ptp(places, axis=0).any():  # no coordinates say how far they are from each other
-                raise Error(f"{path}: numbers of {name} are not evenly apart, {apart.min()} to {apart.max()}: lines are missing")
         return np.lexsort(numbers[::-1]).reshape(counts), f"{counts[0]} inlines (y) x {counts[1]} crosslines (x)"
     named = max(range(2), key=lambda i: counts[i])
     if min(counts) == 1 and counts[named] == n:
@@ -424,6 +421,31 @@ def lines_of(path, traces, places):
             raise Error(f"{path}: {n} traces with {counts[0]} inlines and {counts[1]} crosslines are neither a whole volume nor "
                         f"a line{hint or ': other bytes may hold their numbers (--inline-byte, --crossline-byte)'}")
     return order[None], f"a line of {n} traces (x)"
+
+
+def uneven(traces, order, places, rounding, spacing):
+    """How traces in this order show that some are missing or there twice, in words, or "": by their places (0 where not
+    known), or where these do not say it by their numbers. `spacing`: dx dy dz if given, in the unit of places."""
+    for axis, name in ((0, "inline"), (1, "crossline")):
+        steps = np.linalg.norm(np.diff(places[order].mean(axis=1 - axis), axis=0), axis=1)
+        ranked = np.sort(steps)
+        usual = len(steps) and (ranked[(len(steps) - 1) // 2] or ranked[len(steps) // 2])
+        if usual > 3 * rounding:
+            h = spacing[1 - axis] if spacing else usual
+            off, far = np.cumsum([0, *(steps - h)]), np.abs(steps - usual)
+            if np.ptp(off) > 0.85 * h and far.max() > 0.5 * usual + 1.5 * rounding:  # else it is but rounded coarsely
+                k, what = far.argmax(), "traces" if len(order) == 1 else f"{name}s"
+                return (f"{what} {k + 1} and {k + 2} are {steps[k]:g} m apart by their coordinates, others {usual:g} m: "
+                        f"{LOST}")
+            continue
+        if len(order) == 1 and len(np.unique(traces[name])) == 1:
+            name = "inline" if np.ptp(traces["inline"]) else "cdp"
+        apart = np.diff(traces[name][np.moveaxis(order, axis, 0)[:, 0]])
+        if len(apart) and np.ptp(apart):
+            name, option = ("CDP", "crossline") if name == "cdp" else (name, name)
+            return (f"numbers of {name}s are not evenly apart, {apart.min()} to {apart.max()}: {LOST} (other numbers: "
+                    f"--{option}-byte)")
+    return ""
 
 
 def one_line(places):
@@ -480,10 +502,10 @@ def from_segy(path, spacing=None, interval_in=None, inline_byte=189, crossline_b
         raise Error(f"interval in {unit}: expected one of {' '.join(INTERVALS)}")
     places, rounding = places_of(traces)
     order, kind = lines_of(path, traces, places)
-    grid = Grid(places[order], rounding, FOOT if feet else 1)
     angles = np.isin(traces["angles"], (2, 3, 4)).any()
     if angles:
-        grid.dx = grid.dy = grid.azimuth = None
+        places = 0 * places
+    grid = Grid(places[order], rounding, FOOT if feet else 1)
     values = values_of(traces, binary)[order.ravel()]
     if not np.isfinite(values).all():
         raise Error(f"{path}: NaN or Inf among the samples")
@@ -501,6 +523,10 @@ def from_segy(path, spacing=None, interval_in=None, inline_byte=189, crossline_b
     line = order.shape[0] == 1
     steps = tuple(map(float, spacing)) if spacing else (grid.dx, grid.dx if line else grid.dy, dz)
     unknown = [name for name, step in zip(("dx", "dy", "dz"), steps) if not step]
+    places *= FOOT if feet else 1
+    gap = uneven(traces, order, places, rounding * (FOOT if feet else 1), spacing) if spacing or unknown else ""
+    if gap:
+        raise Error(f"{path}: {'' if spacing else 'its headers do not say ' + ' '.join(unknown) + ': '}{gap}")
     if unknown or not (spacing or grid.square):
         why = ("its coordinates are angles" if angles else f"its headers do not say {' '.join(unknown)}" if unknown
                else "its inlines and crosslines are not at right angles")
@@ -512,4 +538,4 @@ def from_segy(path, spacing=None, interval_in=None, inline_byte=189, crossline_b
         assumed, "crooked: distances along it" if grid.dx and not grid.azimuth else "", "little-endian" if little else "", "lengths in feet turned into m, velocities not" if feet else "",
         f"x points to azimuth {grid.azimuth[0]:g}, y to {grid.azimuth[1]:g}" if turned else "")))
     return Model(values, steps, note, origin, grid.azimuth if turned else None,
-                 frame=frame(places[order] * (FOOT if feet else 1), steps), depth=first)
+                 frame=frame(places[order], steps), depth=first)

@@ -545,8 +545,18 @@ def segy_models(program):
             expect(["do not say dx"], st.from_segy, "coarse.sgy")
         write("hole.sgy", u[:, y, x].T, **{**places, "CDP_Y": 400 * (y + (y > 2))})
         expect(["do not say"], st.from_segy, "hole.sgy")
+        expect(["inlines 3 and 4 are 80 m apart", "others 40 m"], st.from_segy, "hole.sgy", (25, 40, 12.5))
         write("uneven.sgy", u[:, y, x].T, INLINE_3D=y + (y > 2), CROSSLINE_3D=x)
         expect(["inlines are not evenly apart, 1 to 2"], st.from_segy, "uneven.sgy", (25, 40, 12.5))
+        for numbers, unit, words in (([1, 2, 3, 5, 6, 7], 0, "1 to 2"), ([1, 2, 3, 3, 4, 5], 0, "0 to 1"), ([7, 5, 3, 1, -1, -3], 0, ""), ([4] * 6, 0, ""),
+                                     ([1, 2, 3, 5, 6, 7], 1, "traces 3 and 4 are 50 m apart"), ([1, 2, 3, 3, 4, 5], 1, "traces 3 and 4 are 0 m apart"),
+                                     ([1, 2, 3, 5, 6, 7], 2, "1 to 2"), (range(6), 2, ""), (range(6), 100, ""), ([1, 2, 3, 5, 6, 7], 100, "1 to 2")):
+            write("line.sgy", u[:, 2].T, CDP=numbers, CDP_X=np.array(numbers) * 25 // max(1, unit) * (unit > 0), CoordinateUnits=2 if unit == 2 else 1,
+                  SourceGroupScalar=max(1, unit))
+            if words:
+                expect([words], st.from_segy, "line.sgy", (25, 25, 12.5))
+            else:
+                check(same_bits(st.from_segy("line.sgy", (25, 25, 12.5)).values, u[:, 2:3]), f"{numbers} {unit}")
         write("holes.sgy", u[:, y, x].T[3:], **{key: np.broadcast_to(values, len(x))[3:] for key, values in places.items()})
         expect([f"3 of {len(x)} places have no trace"], st.from_segy, "holes.sgy")
         snake = np.concatenate([np.arange(6)[::(-1)**k] for k in range(5)])
