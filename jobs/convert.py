@@ -39,8 +39,7 @@ def cut(model, ranges):
             raise st.Error(f"--{axis} {between[0]:g} {between[1]:g}: expected FROM <= TO within 0 to {(n - 1) * h:g} m")
         parts.append(slice(first, last + 1))
         origin.append(float(f"{start + first * h:.12g}"))
-    return dataclasses.replace(model, values=model.values[tuple(reversed(parts))], origin=tuple(origin),
-                               pivot=model.pivot or model.origin[:2])
+    return dataclasses.replace(model, values=model.values[tuple(reversed(parts))], origin=tuple(origin))
 
 
 def read(args, path, scale):
@@ -149,7 +148,9 @@ def arguments():
     survey = commands.add_parser("survey", help="sources and receivers of SEG-Y or SPS to a file of [survey] shots")
     survey.add_argument("files", nargs="+", metavar="FILE", help="one of SEG-Y (.sgy, .segy), or SPS files: S, R and X records")
     survey.add_argument("out", help="file of shots to write; the receivers' places go beside it (.h5)")
-    survey.add_argument("--config", metavar="FILE.ini", help="of the runs to be: its model may turn places, its receivers are cleared")
+    survey.add_argument("--config", metavar="FILE.ini",
+                        help="of the runs to be: its model may turn places, in 2D they become distances along a line; its "
+                             "receivers are cleared")
     survey.add_argument("--within", action="store_true", help="leave out what lies beyond the grid of --config")
     survey.set_defaults(run=survey_command)
     kwave = commands.add_parser("kwave", help="k-Wave's input file to a configuration and fields")

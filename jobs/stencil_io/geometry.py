@@ -10,7 +10,8 @@ from .config import read_config
 from .errors import Error, reason
 from .files import grid_of
 from .models import write_positions
-from .segy import FOOT, factor, read_traces, world_of
+from .places import Places, Turned, world_of
+from .segy import FOOT, factor, read_traces
 
 
 @dataclass
@@ -203,20 +204,46 @@ def survey_from_sps(*paths):
 
 # --- the file of shots ----------------------------------------------------------------------------------------------
 
+def straight(shots, first, length):
+    """(Places of a 2D run whose model does not say where it lies, what is to be told): x is the distance along the
+    straight line that fits all sources and receivers best. It counts from the point next to the grid's first one (x y),
+    or from the line's first place where none lies within the grid's length so. Along x (within a degree), places stay."""
+    flat = np.unique(np.concatenate([np.vstack([shot.source, shot.receivers]) for shot in shots])[:, :2], axis=0)
+    middle = flat.mean(axis=0)
+    ahead = np.linalg.svd(flat - middle, full_matrices=False)[2][0]
+    ahead = ahead * (1 if ahead.sum() >= 0 else -1)
+    size, far = np.ptp((flat - middle) @ ahead), np.abs((flat - middle) @ [-ahead[1], ahead[0]]).max()
+    if far > size / 3:
+        raise Error(f"sources and receivers are no line, as a 2D run needs: up to {far:g} m beside one of {size:g} m")
+    if size == 0 or abs(ahead[1]) < np.sin(np.radians(1)):
+        return Places(middle[1]), ""
+    along = (flat - first) @ ahead
+    zero = 0 if ((along >= 0) & (along <= length)).any() else along.min() - 1e-6 * size
+    there = middle + (zero - (middle - first) @ ahead) * ahead
+    azimuth, (x, y) = float(np.degrees(np.arctan2(*ahead))), there.round(6) + 0.0
+    return (Turned((azimuth, azimuth - 90), first, there),
+            f"; x is the distance along the line to azimuth {azimuth % 360:.4g}, x = {first[0]:g} at {x:.9g} {y:.9g}")
+
+
 def write_survey(path, shots, config=None, within=False):
     """Writes a file of [survey] shots, and the receivers' places beside it (PATH with .h5); returns a line about them.
 
-    `config`: the file of the runs to be. Places then turn with its model's axes, and lines clear the receivers that it has.
+    `config`: the file of the runs to be. Places then turn with its model's axes, in a 2D run they become distances along
+    its line, or a `straight` one, and lines clear the receivers that it has.
     `within`: leave out what lies beyond its grid, shots without a receiver too."""
     keys = read_config(config) if config else {}
     if Path(path).suffix == ".h5":
         raise Error(f"{path}: a file of shots is text, and the receivers' places go beside it into a file that ends in .h5")
     if within and not config:
         raise Error("what lies within the grid only a configuration says")
-    to_run, note = world_of(keys, back=True)
+    where, note = world_of(keys)
     shape, spacing, first = map(np.array, grid_of(keys))
     points = shape[::-1]
     last, counts = first + (points - 1) * spacing, points > 1
+    line, beside_line, bent = counts[0] and not counts[1], 0, 0
+    if where is None:
+        where, told = straight(shots, first[:2], last[0] - first[0]) if line else (Places(), "")
+        note += told
     cleared = "".join(f" receivers.{key}=" for key in ("line", "points") if key in keys.get("receivers", {}))
     beside, places, lines, left, most = str(Path(path).with_suffix(".h5")), {}, [], 0, 0
     numbers = [shot.number for shot in shots]
@@ -224,7 +251,11 @@ def write_survey(path, shots, config=None, within=False):
         raise Error(f"{path}: two shots have one number")
     digits = max(4, max(len(str(number)) for number in numbers))
     for shot in shots:
-        source, receivers = to_run(shot.source[None]), to_run(shot.receivers)
+        source, receivers = where.run(shot.source[None]), where.run(shot.receivers)
+        if line:
+            beside_line = max(beside_line, *np.abs(np.append(source[:, 1], receivers[:, 1]) - where.y))
+            real = np.linalg.norm((shot.receivers - shot.source)[:, :2], axis=1)
+            bent = max(bent, *np.abs(np.abs(receivers[:, 0] - source[0, 0]) - real))
         if within:
             # headers are rounded: what is a thousandth of a cell off lies on the face
             kept = [np.where(counts, np.clip(place, first, last), place) for place in (source, receivers)]
@@ -240,6 +271,8 @@ def write_survey(path, shots, config=None, within=False):
         most = max(most, len(receivers))
         lines.append("source.1.position='{} {} {}'".format(*(f"{x:.12g}" for x in source[0])) +
                      f"{cleared} {shlex.quote('receivers.positions=' + places[same])} output.name={name}\n")
+    if beside_line > 0.01 * spacing[0]:
+        note += f"; up to {beside_line:.4g} m beside the line, which changes offsets by up to {bent:.3g} m"
     if not lines:
         raise Error(f"{path}: no shot lies within the grid of {config}")
     try:

@@ -19,17 +19,20 @@ class Model:
     note: str = ""  # what was found and assumed of the file that it comes from
     origin: tuple = (0.0, 0.0, 0.0)  # x y z of the first point, m
     azimuth: tuple = None  # where not 90 0: degrees from north, clockwise, of the axes x and y, which turn about
-    pivot: tuple = None  # x y, m
+    pivot: tuple = None  # x y, m; None where it is not known where the model lies (but for a crooked line)
     frame: np.ndarray = None  # where the file says places: x y of its first trace, and of a metre along x, and along y
     depth: float = None  # of its first sample, m, where the file says it
+    line: np.ndarray = None  # of a crooked 2D line: rows of the distance along it and the x y that lie there, m
 
     def __iter__(self):
         return iter((self.values, self.spacing, self.note))
 
     def attributes(self):
         """Those of the dataset that write_model writes of it."""
-        turned = {"azimuth": self.azimuth, "pivot": self.pivot or self.origin[:2]} if self.azimuth else {}
-        return {"spacing": self.spacing, "origin": self.origin, **turned}
+        result = {"spacing": self.spacing, "origin": self.origin}
+        if self.azimuth or self.pivot:
+            result |= {"azimuth": self.azimuth or (90, 0), "pivot": self.pivot or self.origin[:2]}
+        return result if self.line is None else {**result, "line": self.line}
 
     def unlike(self, other):
         """In what another model lies elsewhere, as far as both say it, in words; "" where in nothing."""

@@ -6,14 +6,16 @@ import re
 import numpy as np
 
 from .errors import Error, reason
-from .files import Field, Run, check_kept, grid_of, open_run
+from .files import Run, check_kept, grid_of, open_run
 from .models import Model, spacing_of, volume
+from .places import Places, world_of
 
 TEXT, BINARY_END = 3200, 3600  # bytes of the text header, and of it and the binary header
 LONGEST, MOST = 32767, 32767  # interval (us) and samples of a trace that any reader of SEG-Y understands
 SCALARS = (10000, 1000, 100, 10, 1)  # header coordinates are integers: metres times one of these; so are delays, of ms
 FOOT = 0.3048  # m
 LOST = "some are missing, or there twice"
+KNOTS = 2000  # of a crooked line at most: an attribute of HDF5 holds 64 KiB
 # Header fields: first byte (from 1, as the standard counts) and type.
 BINARY = {"traces": (3213, "u2"), "auxiliary": (3215, "u2"), "interval": (3217, "u2"), "samples": (3221, "u2"),
           "format": (3225, "i2"), "sorting": (3229, "i2"), "system": (3255, "i2"), "long_samples": (3269, "u4"),
@@ -85,33 +87,6 @@ def whole_interval(receivers, wanted):
     return traces, interval, note
 
 
-def world_of(config, back=False):
-    """(a function from the coordinates of a run of this configuration to the world's, or `back`, what is to be told): where the
-    model's attributes say that its axes are turned, points turn about its pivot."""
-    name, note = config.get("medium", {}).get("velocity", ""), ""
-    try:
-        known = Field(name).attributes if ":/" in name else {}
-    except Error:
-        known, note = {}, f"; {name} is not here to say whether its axes are turned"
-    if "azimuth" not in known:
-        return lambda places: places, note
-    axes = directions(known["azimuth"])
-    axes = np.linalg.inv(axes) if back else axes
-    pivot = np.asarray(known["pivot"], float)
-
-    def turned(places):
-        flat = pivot + (places[:, :2] - pivot) @ axes
-        return np.concatenate([flat, places[:, 2:]], axis=1)
-
-    return turned, f"; turned to azimuth {known['azimuth'][0]:g}"
-
-
-def directions(azimuths):
-    """Unit vectors (east, north) of azimuths in degrees, a row each."""
-    angles = np.radians(azimuths)
-    return np.stack([np.sin(angles), np.cos(angles)], axis=-1)
-
-
 def text_header(run, receivers, note):
     """40 lines of 80 in EBCDIC."""
     source = run.config.get("source.1", {})
@@ -146,9 +121,10 @@ def gather(run, interval, shot):
     data["samples"], data["interval"], data["values"] = len(traces), interval, traces.T
     data["record"] = data["shot"] = shot
     note += delay(data, -1000 * t0)
-    place, told = world_of(run.config)
+    where, told = world_of(run.config)
+    where = where or Places()
     midpoints(data, run)
-    coordinates(data, place(receivers.source_position)[0], place(receivers.position), run)
+    coordinates(data, where.world(receivers.source_position)[0], where.world(receivers.position), run)
     return text, binary, data, note + told
 
 
@@ -531,11 +507,15 @@ def from_segy(path, spacing=None, interval_in=None, inline_byte=189, crossline_b
         why = ("its coordinates are angles" if angles else f"its headers do not say {' '.join(unknown)}" if unknown
                else "its inlines and crosslines are not at right angles")
         raise Error(f"{path}: {why}: give the spacing in m (--spacing DX DY DZ)")
+    crooked = line and not grid.azimuth and np.ptp(places, axis=0).any()
+    knots = np.unique(np.linspace(0, len(places) - 1, min(len(places), KNOTS)).round().astype(int))
     turned = grid.azimuth and max(abs((a - b + 180) % 360 - 180) for a, b in zip(grid.azimuth, (90, 0))) > 1e-3
     origin = (*grid.origin, first) if grid.azimuth else (0, 0, first)
     note = "; ".join(filter(None, (
         f"{kind} x {values.shape[0]} depths, {' x '.join(f'{s:g}' for s in steps)} m" + ("" if spacing else " by its headers"),
-        assumed, "crooked: distances along it" if grid.dx and not grid.azimuth else "", "little-endian" if little else "", "lengths in feet turned into m, velocities not" if feet else "",
+        assumed, "crooked: distances along it" if crooked else "", "little-endian" if little else "",
+        "lengths in feet turned into m, velocities not" if feet else "",
         f"x points to azimuth {grid.azimuth[0]:g}, y to {grid.azimuth[1]:g}" if turned else "")))
-    return Model(values, steps, note, origin, grid.azimuth if turned else None,
-                 frame=frame(places[order], steps), depth=first)
+    return Model(values, steps, note, origin, grid.azimuth if turned else None, origin[:2] if grid.azimuth else None,
+                 frame(places[order], steps), first,
+                 np.column_stack([steps[0] * knots, places[order[0, knots]]]) if crooked else None)

@@ -565,7 +565,12 @@ def segy_models(program):
         expect(["30 traces", "--inline-byte"], st.from_segy, "snake.sgy", (25, 25, 12.5))
         crooked = np.array([[0, 0], [100, 0], [200, 0], [250, 87], [300, 173], [400, 173]])
         write("line.sgy", u[:, 2].T, CDP_X=crooked[:, 0], CDP_Y=crooked[:, 1])
-        check(abs(st.from_segy("line.sgy").spacing[0] - 100) < 0.2, "along a crooked line")
+        model = st.from_segy("line.sgy")
+        check(abs(model.spacing[0] - 100) < 0.2, "along a crooked line")
+        where = st.places.world_of({"medium": {"velocity": st.write_model("crooked.h5", model)}})[0]
+        points = np.array([[110, -7, 3], [130, 8, 3], [275 - 8.66, 130 + 5, 4], [420, 180, 5], [-50, 1, 6.0]])
+        right = np.array([[110, -7, 3], [130, 8, 3], [350, 10, 4], [520, 7, 5], [-50, 1, 6]]) * [model.spacing[0] / 100, 1, 1]
+        check(np.abs(where.run(points) - right).max() < 0.3 and np.abs(where.world(where.run(points)) - points).max() < 1e-9, f"{where.run(points)}")
         (program.folder / "text.sgy").write_text("no SEG-Y")
         expect(["text.sgy", "SEG-Y"], st.from_segy, "text.sgy")
         (program.folder / "cut.sgy").write_bytes((program.folder / "volume.sgy").read_bytes()[:-5])
