@@ -11,7 +11,7 @@ from .errors import Error, reason
 from .files import grid_of
 from .models import write_positions
 from .places import Places, Turned, world_of
-from .segy import FOOT, factor, read_traces
+from .segy import FOOT, coordinate, read_traces
 
 
 @dataclass
@@ -29,29 +29,91 @@ class Survey(list):
 
 # --- SEG-Y ----------------------------------------------------------------------------------------------------------
 
+AUXILIARY = (*range(4, 11), *range(18, 25))  # codes at bytes 29-30: time break to signatures, vibrators, tables
+
+
 def survey_from_segy(path):
-    """The shots of a file of gathers, one for each field record (energy source point where all records are one), in the order of
-    the file."""
+    """The Survey of a file of gathers, in its order, in metres: a shot for each field record (energy source point where
+    all records are one, or one has several sources). Dead, dummy and auxiliary traces are no receivers, several in one
+    place are one. An Error where headers do not say where sources or receivers are."""
     traces, binary, _ = read_traces(path, 189, 193)
-    if np.isin(traces["angles"], (2, 3, 4)).any():
+    kind, metres = np.asarray(traces["kind"]), FOOT if binary["system"] == 2 else 1
+    left = {"dead": kind == 2, "dummy": kind == 3, "auxiliary": np.isin(kind, AUXILIARY)}
+    live = ~np.any([*left.values()], axis=0)
+    if not live.any():
+        raise Error(f"{path}: no trace of a receiver, only {counted(left)}")
+    if np.isin(traces["angles"][live], (2, 3, 4)).any():
         raise Error(f"{path}: its coordinates are angles")
-    unit, flat, deep = FOOT if binary["system"] == 2 else 1, factor(traces["scalar"]), factor(traces["depth_scalar"])
-
-    def places(x, y, z):
-        return unit * np.stack([flat * traces[x], flat * traces[y], deep * z], axis=-1)
-
-    source = places("source_x", "source_y", traces["source_depth"].astype(float) - traces["source_elevation"])
-    group = places("group_x", "group_y", -traces["elevation"].astype(float))
-    if not np.ptp(group[:, :2], axis=0).any() and len(group) > 1:
-        raise Error(f"{path}: its headers do not say where the receivers are")
-    number = traces["record"] if np.ptp(traces["record"]) else traces["shot"]
-    shots = []
-    for record in dict.fromkeys(number.tolist()):
-        own = number == record
-        if np.ptp(source[own], axis=0).any():
-            raise Error(f"{path}: the source of record {record} is in several places")
-        shots.append(Shot(record, source[own][0], group[own]))
+    deep = [coordinate(traces, name, "depth_scalar") for name in ("source_depth", "source_elevation", "elevation")]
+    source, group = (metres * np.stack([coordinate(traces, f"{end}_x"), coordinate(traces, f"{end}_y"), z], axis=-1)
+                     for end, z in (("source", deep[0] - deep[1]), ("group", -deep[2])))
+    left["without coordinates"] = live & nowhere(traces, source, group, live)
+    live &= ~left["without coordinates"]
+    number = numbers_of(path, traces, source, live)
+    left["without coordinates"][live] = unplaced(path, number[live], source[live], group[live])
+    live &= ~left["without coordinates"]
+    shots, again = Survey(), 0
+    for one in dict.fromkeys(number[live].tolist()):
+        own = np.flatnonzero(live & (number == one))
+        once = np.sort(np.unique(group[own], axis=0, return_index=True)[1])
+        again += len(own) - len(once)
+        shots.append(Shot(one, source[own[0]], group[own[once]]))
+    named = np.asarray(traces["record" if np.ptp(traces["record"]) else "shot"])
+    none = len(np.setdiff1d(named, named[live]))
+    zero = {what: ~np.concatenate(ends)[:, :2].any(axis=1) for what, ends in (
+        ("sources", [shot.source[None] for shot in shots]), ("receivers", [shot.receivers for shot in shots]))}
+    shots.note = "".join(f"; {what}" for said, what in (
+        (counted(left), f"traces left out: {counted(left)}"), (none, f"{none} shots have no other"),
+        (again, f"{again} receivers left out where there is one already"), (counted(zero), f"at 0 0: {counted(zero)}"),
+        (metres == FOOT, "lengths in feet turned into m")) if said)
     return shots
+
+
+def counted(which):
+    """"2 dead, 1 dummy" of {"dead": truth of traces, ...}."""
+    return ", ".join(f"{truth.sum()} {what}" for what, truth in which.items() if truth.any())
+
+
+def nowhere(traces, source, group, live):
+    """Which traces have neither a source nor a receiver, as other traces of their record do."""
+    record = np.unique(np.stack([traces["record"], traces["shot"]]), axis=1, return_inverse=True)[1].ravel()
+    placed = source[:, :2].any(axis=1)
+    return ~placed & ~group[:, :2].any(axis=1) & np.isin(record, record[live & placed])
+
+
+def numbers_of(path, traces, source, live):
+    """Numbers of the traces' shots: the first of those that differ among traces by which each shot has one source."""
+    found = [np.asarray(traces[name]) for name in ("record", "shot")]
+    found = [number for number in found if np.ptp(number[live])] or found[1:]
+    for number in found:
+        first, which = np.unique(number[live], return_index=True, return_inverse=True)[1:]
+        off = (source[live] != source[live][first[which.ravel()]]).any(axis=1)
+        if not off.any():
+            return number
+    raise Error(f"{path}: the source of record {number[live][off][0]} is in several places")
+
+
+def unplaced(path, number, source, group):
+    """Which traces' receivers lie at 0 0 since nobody said where: 0 0 is much farther from the source, along x or y,
+    than receivers elsewhere from theirs. An Error where a source is at 0 0 and farther than any, or where all are."""
+    zero, offset = [~end[:, :2].any(axis=1) for end in (source, group)], np.abs(group - source)[:, :2]
+    several, elsewhere = np.ptp(number) > 0, ~zero[0] & ~zero[1]
+    well = len(np.unique(np.column_stack([number, group[:, 2]]), axis=0)) == len(group)  # depths say where they are
+    none = f"{path}: its headers do not say where the"
+    if zero[0].all() and several:
+        raise Error(f"{none} sources are: all at 0 0")
+    if zero[1].all() and len(group) > 1 and (zero[0].all() or not well):
+        raise Error(f"{none} receivers are: all at 0 0")
+    if not several and len(group) > 1 and not np.ptp(group, axis=0).any():
+        raise Error(f"{none} receivers are: all in one place")
+    extent = np.linalg.norm(np.ptp(group[:, :2], axis=0))
+    reach = offset[elsewhere].max(axis=0) if elsewhere.any() else np.full(2, 100 * extent or np.inf)
+    far, very = ((offset > times * reach + 0.1 * np.linalg.norm(reach)).any(axis=1) for times in (1, 2))
+    for one in np.unique(number[zero[0] & (far | zero[1])]):
+        own = number == one
+        if (far | zero[1])[own].all() and (far[own].all() or own.sum() > 1):
+            raise Error(f"{none} source of record {one} is: at 0 0, far from all else")
+    return zero[1] & very
 
 
 # --- SPS ------------------------------------------------------------------------------------------------------------

@@ -699,6 +699,66 @@ def sps(first):
 
 
 @case
+def survey_gathers(program):
+    """Gathers of SEG-Y as strangers write them: dead traces, no places, repeats; 2D lines in any direction become distances."""
+    need("segyio")
+    base = {"FieldRecord": [11] * 6, "TraceIdentificationCode": [1] * 6, "SourceX": [100] * 6, "SourceY": [50] * 6,
+            "GroupX": list(range(200, 350, 25)), "GroupY": [50] * 6}
+
+    def shots(*more, **changes):
+        """Of the six traces with changes (a value, or one a trace), and of `more` traces behind them."""
+        heads = {key: list(np.broadcast_to(changes.get(key, base.get(key, 0)), 6)) + [one.get(key, 0) for one in more]
+                 for key in {*base, *changes, *(key for one in more for key in one)}}
+        write_segy("g.sgy", np.zeros((6 + len(more), 4)), **heads)
+        return st.survey_from_segy("g.sgy")
+
+    def twins(**changes):
+        return [{key: values[n] for key, values in base.items()} | changes for n in range(6)]
+
+    with inside(program):
+        for code, what in ((2, "dead"), (3, "dummy"), (6, "auxiliary"), (10, "auxiliary"), (22, "auxiliary")):
+            found = shots({"FieldRecord": 11, "TraceIdentificationCode": code})
+            check(found.note == f"; traces left out: 1 {what}" and found[0].receivers[:, 0].tolist() == base["GroupX"], f"{code}: {found} {found.note}")
+        for code in (-1, 0, 11, 25):
+            check(len(shots(TraceIdentificationCode=code)[0].receivers) == 6, f"{code} is a receiver")
+        expect(["only 5 dead, 1 dummy"], shots, TraceIdentificationCode=[2, 2, 2, 2, 2, 3])
+        found = shots(*twins(FieldRecord=12, TraceIdentificationCode=2))
+        check(len(found) == 1 and "1 shots have no other" in found.note, found.note)
+        found = shots({"FieldRecord": 11}, *twins())
+        check(len(found[0].receivers) == 6 and "1 without coordinates; 6 receivers left out" in found.note, found.note)
+        found = shots(*twins(FieldRecord=12, EnergySourcePoint=5, SourceX=150), *twins(EnergySourcePoint=6, SourceX=300))
+        check([shot.number for shot in found] == [0, 5, 6] and all(len(shot.receivers) == 6 for shot in found), "records used again")
+        check("at 0 0: 1 sources" in shots(SourceX=0, SourceY=0).note, "one shot at 0 0")
+        line = shots(*({"FieldRecord": 12 + n, "SourceX": 25 * n, "GroupX": 100 + 25 * n} for n in range(4)), SourceX=-25, SourceY=0, GroupY=0)
+        check(len(line) == 5 and "at 0 0: 1 sources" in line.note, "a line that passes 0 0")
+        well = shots(GroupX=0, GroupY=0, ReceiverGroupElevation=[-10 * n for n in range(6)])
+        check(well[0].receivers[:, 2].tolist() == [0, 10, 20, 30, 40, 50], "a well at 0 0")
+        for more, changes, words in ((twins(FieldRecord=12, SourceX=0, SourceY=0), {"SourceX": 0, "SourceY": 0}, "where the sources are: all at 0 0"),
+                                     (twins(FieldRecord=12, SourceX=0, SourceY=0), {}, "source of record 12 is: at 0 0"),
+                                     ([], {"SourceX": 0, "SourceY": 0, "GroupX": [500000 + n for n in range(6)]}, "source of record 0 is: at 0 0"),
+                                     ([], {"GroupX": 0, "GroupY": 0}, "where the receivers are: all at 0 0"), ([], {"GroupX": 7}, "all in one place"),
+                                     (twins(FieldRecord=12) + twins(SourceX=150), {}, "several places"), ([], {"CoordinateUnits": 2}, "angles")):
+            expect([words], shots, *more, **changes)
+        st.write_config("flat.ini", {"grid.nx": 100, "grid.ny": 1, "grid.nz": 9, "grid.dx": 20})
+        for azimuth, origin, bend in ((90, (0, 0), 0), (0, (0, 0), 0), (33, (500000, 4000000), 0), (200, (0, 0), 0), (147, (500000, 4000000), 12)):
+            ahead, left = st.places.directions([azimuth, azimuth - 90])
+            at = 400 + 150 * np.arange(3)[:, None] + np.array([0, *range(50, 850, 50)])  # of a source, and of its receivers
+            place = np.rint(100 * (origin + at[..., None] * ahead + bend * np.cos(at / 60)[..., None] * left)).astype(int)
+            (sx, gx), (sy, gy) = ((np.repeat(p[:, 0], 16), p[:, 1:].ravel()) for p in np.moveaxis(place, -1, 0))
+            write_segy("g.sgy", np.zeros((48, 4)), FieldRecord=np.repeat(range(1, 4), 16), SourceGroupScalar=-100, SourceX=sx, SourceY=sy, GroupX=gx, GroupY=gy)
+            said = tool(program, "convert", "survey", "g.sgy", "s.txt", "--config", "flat.ini").out
+            with h5py.File("s.h5") as file:
+                got = np.array([file[f"000{n}"][:, 0] for n in (1, 2, 3)])
+            first = np.array([float(line.split("'")[1].split("=")[-1].split()[0]) for line in open("s.txt")])
+            far = re.search(r"up to (\S+) m beside the line", said)
+            check(np.abs(np.abs(got - first[:, None]) - (at - at[:, :1])[:, 1:]).max() < 0.1 + 0.02 * bend, f"{azimuth}: {got} {first}")
+            check(bool(far) == bool(bend) and (not far or abs(float(far[1]) - bend) < 0.2 * bend), said)
+            check((azimuth == 90) != ("line to azimuth" in said) and (azimuth > 0 or np.allclose(first, at[:, 0])), f"{said} {first}")
+        write_segy("g.sgy", np.zeros((9, 4)), FieldRecord=range(9), SourceX=np.arange(9) % 3 * 100, SourceY=np.arange(9) // 3 * 100, GroupX=50, GroupY=50)
+        check("no line" in tool(program, "convert", "survey", "g.sgy", "s.txt", "--config", "flat.ini", code=1).err, "a patch as a line")
+
+
+@case
 def survey_geometry(program):
     """Sources and receivers of SEG-Y and SPS as a file of [survey] shots, which the program takes."""
     with inside(program):
