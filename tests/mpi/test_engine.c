@@ -120,6 +120,8 @@ static void begin(shot *s, engine *g, const config *c) {
 static void finish(shot *s) {
   assert_ok(shot_steps(s, true, &E), &E);
   assert_ok(shot_finish(s, &E), &E);
+  assert_ok(shot_extra_steps(s, &E), &E);
+  assert_ok(shot_finish_traces(s, &E), &E);
   assert_ok(shot_end(s, &E), &E);
 }
 
