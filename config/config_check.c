@@ -49,8 +49,8 @@ static int check_maps(checker *k) {
   for (int i; (i = config_next_map(&p)) >= 0;)
     if (i == MAP_QUANTITIES)
       return check_refuse(k, "maps", "quantities", "max, min and rms, or some of them");
-  if (c->maps_until > 0 && c->maps_until < c->maps_from)
-    return check_only(k, "maps", "until", "from `from` on");
+  if (c->maps_until > 0 && c->maps_until <= c->maps_from)
+    return check_only(k, "maps", "until", "after `from`");
   return 0;
 }
 

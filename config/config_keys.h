@@ -478,9 +478,10 @@ const config_key config_keys[] = {
   {"maps", "dft", VALUE_NUMBERS, AT(maps_dft), .range = &POSITIVE, .optional = true, .most = true, .otherwise = "none",
    .unit = "Hz", .doc = "frequencies, at most 8, of a discrete Fourier transform over the steps"},
   {"maps", "from", VALUE_NUMBERS, AT(maps_from), .range = &SECONDS, .fallback = "0", .only_with = &MAPS,
-   .unit = "s", .doc = "time of the first step that counts"},
+   .unit = "s", .doc = "steps of this time and later count",
+   .note = "maps.hdf's attributes counted_steps, counted_from and counted_until say which: each stands for the time to the next."},
   {"maps", "until", VALUE_NUMBERS, AT(maps_until), .range = &WIDTH, .optional = true, .only_with = &MAPS,
-   .otherwise = "the end", .unit = "s", .doc = "time after which none counts"},
+   .otherwise = "the end", .unit = "s", .doc = "steps of this time and later do not"},
   {"maps", "every", VALUE_INTEGER, AT(maps_every), .min = 1, .max = INT64_MAX, .fallback = "1", .only_with = &MAPS,
    .unit = "steps", .doc = "only steps that it divides count"},
 

@@ -55,6 +55,12 @@ typedef struct field_planes {
   void *context;
 } field_planes;
 
+/* The steps that a field is made of; times in s. */
+typedef struct field_window {
+  int64_t steps;      /* 0: of one alone */
+  double from, until; /* of the first; of the one that would follow the last */
+} field_window;
+
 struct gradient_meta;
 
 /* What a saved field says of itself. */
@@ -71,6 +77,7 @@ typedef struct field_meta {
   int fields;                           /* with so many fields, never compressed, */
   const field_name *names;              /* of these names, */
   const double *frequencies;            /* Hz, of the field that has some; */
+  field_window counted;                 /* the steps that they are of; */
   const struct gradient_meta *gradient; /* and what a gradient has besides (gradient_file.h) */
 } field_meta;
 

@@ -158,6 +158,11 @@ static void write_axes(field_writer *w) {
     if (m->ending)
       dataset_describe(f, w->dataset[i], (dataset_words){w->names[i].units, w->names[i].long_name});
   }
+  if (m->counted.steps) {
+    attribute_int64(f, f->file, "counted_steps", 0, &m->counted.steps);
+    attribute_double(f, f->file, "counted_from", 0, &m->counted.from);
+    attribute_double(f, f->file, "counted_until", 0, &m->counted.until);
+  }
   if (m->gradient) gradient_describe(f, &m->run, m->gradient, w->file.plan.at + WRITE_PARTS);
   if (!m->ending) write_time(w);
 }

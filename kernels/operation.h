@@ -6,6 +6,7 @@
 #define STENCIL_OPERATION_H
 
 #include <stdint.h>
+#include <string.h>
 #include "terms.h"
 
 #ifdef __cplusplus
@@ -189,11 +190,11 @@ extern const operation operation_statistics, operation_histogram;
 
 /* --- maps ------------------------------------------------------------------------------------------------------- */
 
-/* Adds the field of a step to maps of all own points of a slab, laid out as it is; NULL: not asked for. Two numbers whose
- * sum is the sum of squares are as good as one of float64, and lie as all fields do. */
+/* Adds the field of a step to maps of all own points of a slab, laid out as it is; NULL: not asked for. The
+ * sum of squares is float64, since these leave the range of float32; its halves lie as all fields do. */
 typedef struct maps_args {
   const float *field, *sigma; /* of u, or of sigma u: sample_args */
-  float *max, *min, *square, *square_rest;
+  float *max, *min, *square, *square_low;
   int frequencies;
   float *real[MAP_FREQUENCIES], *imaginary[MAP_FREQUENCIES]; /* += u cosine, += u sine */
   float cosine[MAP_FREQUENCIES], sine[MAP_FREQUENCIES];
@@ -202,17 +203,34 @@ typedef struct maps_args {
 } maps_args;
 extern const operation operation_maps;
 
+GHOSTS_INLINE double maps_join(float high, float low) {
+  uint32_t upper, lower;
+  double value;
+  memcpy(&upper, &high, sizeof high);
+  memcpy(&lower, &low, sizeof low);
+  const uint64_t bits = (uint64_t)upper << 32 | lower;
+  memcpy(&value, &bits, sizeof value);
+  return value;
+}
+
+/* The high half of a value, or the low one. */
+GHOSTS_INLINE float maps_half(double value, int high) {
+  uint64_t bits;
+  float half;
+  memcpy(&bits, &value, sizeof bits);
+  const uint32_t part = (uint32_t)(high ? bits >> 32 : bits);
+  memcpy(&half, &part, sizeof half);
+  return half;
+}
+
 GHOSTS_INLINE void maps_point(const maps_args *a, int z, int y, int x) {
   const ptrdiff_t at = (ptrdiff_t)a->plane * z + (ptrdiff_t)a->pitch * y + x;
   const float u = a->sigma ? a->field[at] / a->sigma[at] : a->field[at];
   if (a->max && u > a->max[at]) a->max[at] = u;
   if (a->min && u < a->min[at]) a->min[at] = u;
-  if (a->square) { /* u u exactly, and an exact sum: Knuth */
-    const float had = a->square[at], more = u * u, off = fmaf(u, u, -more), sum = had + more,
-                part = sum - had;
-    const float lost = (had - (sum - part)) + (more - part);
-    a->square[at] = sum;
-    a->square_rest[at] += lost + off;
+  if (a->square) { /* the product is exact */
+    const double wide = u, sum = maps_join(a->square[at], a->square_low[at]) + wide * wide;
+    a->square[at] = maps_half(sum, 1), a->square_low[at] = maps_half(sum, 0);
   }
   for (int f = 0; f < a->frequencies; f++) {
     a->real[f][at] = fmaf(u, a->cosine[f], a->real[f][at]);

@@ -82,7 +82,7 @@ static inline __attribute__((always_inline)) void maps_rows(const maps_args *a, 
   for (; row < end; row++) {
     if (a->max) maps_row(a, (maps_args){.max = a->max}, row);
     if (a->min) maps_row(a, (maps_args){.min = a->min}, row);
-    if (a->square) maps_row(a, (maps_args){.square = a->square, .square_rest = a->square_rest}, row);
+    if (a->square) maps_row(a, (maps_args){.square = a->square, .square_low = a->square_low}, row);
     for (int f = 0; f < a->frequencies; f++)
       maps_row(a,
                (maps_args){.frequencies = 1,

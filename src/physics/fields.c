@@ -12,7 +12,7 @@ static void fields_add_slab(field_set *f, const config *c, const slab *s, field 
 }
 
 static void fields_add_maps(field_set *f, const config *c, const slab *s) {
-  static const char *const NAMES[] = {"map_max", "map_min", "map_square", "map_rest"};
+  static const char *const NAMES[] = {"map_max", "map_min", "map_high", "map_low"};
   for (int i = 0; i < MAP_DFT + 2 * config_frequencies(c); i++) {
     field map = {.role = FIELD_MAP, .number = i, .saved = true};
     if (i < MAP_DFT)
@@ -20,7 +20,7 @@ static void fields_add_maps(field_set *f, const config *c, const slab *s) {
     else
       snprintf(map.name, sizeof map.name, "map_%s_%c", i % 2 == MAP_DFT % 2 ? "real" : "imag",
                (char)('1' + (i - MAP_DFT) / 2));
-    if (i >= MAP_DFT || config_maps(c, i == MAP_SQUARE_REST ? MAP_SQUARE : i)) fields_add_slab(f, c, s, map);
+    if (i >= MAP_DFT || config_maps(c, i == MAP_SQUARE_LOW ? MAP_SQUARE : i)) fields_add_slab(f, c, s, map);
   }
 }
 

@@ -15,13 +15,13 @@ enum { MEMORY_PRESSURE = MEMORIES_MAX, SHOT_MEMORIES };
 /* Fields of a medium by number: the equation's factors, then what its terms work on (kernel_terms). */
 enum { MEDIUM_V = EQUATION_MEDIA, MEDIUM_SIGMA, MEDIUM_LOSSES, MEDIUM_FIELDS };
 
-/* Fields that maps are kept in: the quantities in their order, what a square needs besides; then real and imaginary parts of
+/* Fields that maps are kept in: the quantities in their order, the sum of squares in two halves (maps_join); then real and imaginary parts of
  * each frequency. */
 enum map_field {
   MAP_MAX,
   MAP_MIN,
   MAP_SQUARE,
-  MAP_SQUARE_REST,
+  MAP_SQUARE_LOW,
   MAP_DFT,
   MAP_FIELDS = MAP_DFT + 2 * MAP_FREQUENCIES
 };

@@ -18,7 +18,7 @@ static maps_window maps_window_of(const shot *s) {
   const config *c = s->config;
   const double dt = s->engine->physics.dt;
   const int64_t every = c->maps_every, from = (int64_t)fmin(MOST, ceil(c->maps_from / dt - SLACK));
-  const double until = c->maps_until > 0 ? fmin(MOST, floor(c->maps_until / dt + SLACK)) : MOST;
+  const double until = c->maps_until > 0 ? fmin(MOST, ceil(c->maps_until / dt - SLACK) - 1) : MOST;
   const bool beyond = from && every > (int64_t)MOST;
   return (maps_window){beyond ? (int64_t)MOST : (from + every - 1) / every * every, (int64_t)until, every};
 }
@@ -37,26 +37,26 @@ static int64_t maps_limit(const void *self, int64_t step) {
 
 /* --- looking ----------------------------------------------------------------------------------------------------- */
 
-/* What frequencies add of a step. Steps that lag behind the wave have f at another frequency: where traces are corrected for
+/* What frequencies add of a step, but for the time that it stands for. Steps that lag behind the wave have f at another frequency: where traces are corrected for
  * that (exact_time.h), maps are too. */
-static void maps_turn(const shot *s, const maps_window *w, int64_t step, maps_args *a) {
-  const double TURN = 6.283185307179586, dt = s->engine->physics.dt, weight = dt * (double)w->every;
+static void maps_turn(const shot *s, int64_t step, maps_args *a) {
+  const double TURN = 6.283185307179586, dt = s->engine->physics.dt;
   for (int f = 0; f < a->frequencies; f++) {
     const double turn = TURN * s->config->maps_dft[f] * dt;
     const bool exact = s->receivers.time.removed && turn < 2;
     const double angle = (exact ? 2 * asin(turn / 2) : turn) * (double)step;
-    a->cosine[f] = (float)(cos(angle) * weight), a->sine[f] = (float)(-sin(angle) * weight);
+    a->cosine[f] = (float)cos(angle), a->sine[f] = (float)-sin(angle);
   }
 }
 
 /* Rows of a stack may differ in what frequencies add. */
-static int maps_apply(const shot *s, const maps_window *w, int64_t step, const maps_args *all, error *e) {
+static int maps_apply(const shot *s, int64_t step, const maps_args *all, error *e) {
   const int rows = all->frequencies ? s->row_count : 0;
   for (int i = 0; i < larger(rows, 1) && !e->id; i++) {
     const size_t at = (size_t)i * all->pitch;
     maps_args a = *all;
-    float **const own[] = {&a.max, &a.min, &a.square, &a.square_rest};
-    maps_turn(rows ? s->rows[i] : s, w, step, &a);
+    float **const own[] = {&a.max, &a.min, &a.square, &a.square_low};
+    maps_turn(rows ? s->rows[i] : s, step, &a);
     if (rows) a.ny = 1, a.field += at, a.sigma += a.sigma ? at : 0;
     for (int k = 0; k < 4; k++) *own[k] += *own[k] ? at : 0;
     for (int f = 0; f < a.frequencies; f++) a.real[f] += at, a.imaginary[f] += at;
@@ -78,7 +78,7 @@ static int maps_look(void *self, const float *field, int64_t step, int stream, e
                  .max = own[MAP_MAX],
                  .min = own[MAP_MIN],
                  .square = own[MAP_SQUARE],
-                 .square_rest = own[MAP_SQUARE_REST],
+                 .square_low = own[MAP_SQUARE_LOW],
                  .frequencies = config_frequencies(s->config),
                  .pitch = k->pitch,
                  .plane = k->plane,
@@ -88,7 +88,7 @@ static int maps_look(void *self, const float *field, int64_t step, int stream, e
   for (int f = 0; f < a.frequencies; f++)
     a.real[f] = own[MAP_DFT + 2 * f], a.imaginary[f] = own[MAP_DFT + 2 * f + 1];
   s->maps_stream = stream;
-  return maps_apply(s, &w, step, &a, e);
+  return maps_apply(s, step, &a, e);
 }
 
 int maps_settle(const shot *s, error *e) {
@@ -101,7 +101,7 @@ int maps_settle(const shot *s, error *e) {
 typedef struct maps_part {
   const shot *s;
   enum map_field field;
-  double count; /* of steps */
+  double count, weight; /* of steps; of each in a sum of frequencies, s */
 } maps_part;
 
 static int maps_bring(const shot *s, int field, int z, int planes, float *values, error *e) {
@@ -119,28 +119,36 @@ static int maps_planes(void *context, int z, int planes, float *values, error *e
   TRY(ALLOC(e, other, points, "planes of a map"));
   maps_bring(p->s, p->field + 1, z, planes, other, e);
   if (p->field == MAP_SQUARE)
-    for (size_t i = 0; i < points; i++)
-      values[i] = (float)sqrt(((double)values[i] + (double)other[i]) / p->count);
+    for (size_t i = 0; i < points; i++) values[i] = (float)sqrt(maps_join(values[i], other[i]) / p->count);
   else
-    for (size_t i = points; i-- > 0;) values[2 * i + 1] = other[i], values[2 * i] = values[i];
+    for (size_t i = points; i-- > 0;)
+      values[2 * i + 1] = (float)(other[i] * p->weight), values[2 * i] = (float)(values[i] * p->weight);
   free(other);
   return e->id;
 }
 
-/* The datasets that are asked for, and their parts. Returns how many datasets. */
-static int maps_list(shot *s, field_name names[], maps_part parts[], int64_t step) {
-  const config *c = s->config;
+/* The steps that have counted up to `step`, each of which stands for the time to the next. */
+static field_window maps_counted(const shot *s, int64_t step) {
   const maps_window w = maps_window_of(s);
-  const double counted = (double)maps_count(&w, step);
+  const double dt = s->engine->physics.dt;
+  const int64_t steps = maps_count(&w, step);
+  return (field_window){steps, dt * (double)w.first, dt * (double)(w.first + steps * w.every)};
+}
+
+/* The datasets that are asked for, and their parts. Returns how many datasets. */
+static int maps_list(const shot *s, field_name names[], maps_part parts[], int64_t steps) {
+  const config *c = s->config;
+  const maps_part all = {s, MAP_MAX, (double)steps, s->engine->physics.dt * (double)c->maps_every};
   static const char *const LONG[MAP_QUANTITIES] = {"greatest value", "least value", "root mean square"};
   const int frequencies = config_frequencies(c);
   int count = 0;
   for (int i = 0; i < MAP_QUANTITIES; i++) {
     if (!config_maps(c, i)) continue;
-    parts[count] = (maps_part){s, (enum map_field)i, counted};
+    parts[count] = all;
+    parts[count].field = (enum map_field)i;
     names[count++] = (field_name){MAP_NAMES[i], "1", LONG[i], 0};
   }
-  for (int f = 0; f < frequencies; f++) parts[count + f] = (maps_part){s, MAP_DFT + 2 * f, counted};
+  for (int f = 0; f < frequencies; f++) parts[count + f] = all, parts[count + f].field = MAP_DFT + 2 * f;
   if (!frequencies) return count;
   names[count] = (field_name){"dft", "s", "sum of u exp(-i 2 pi f t) dt", frequencies};
   return count + 1;
@@ -153,7 +161,8 @@ static int maps_write(void *self, const char *path, const run_meta *run, error *
   field_name names[MAP_QUANTITIES + 1];
   maps_part parts[PARTS];
   field_planes planes[PARTS];
-  const int count = maps_list(s, names, parts, run->step);
+  const field_window counted = maps_counted(s, run->step);
+  const int count = maps_list(s, names, parts, counted.steps);
   for (int i = 0; i < PARTS; i++) planes[i] = (field_planes){maps_planes, &parts[i]};
   const field_meta meta = {.run = *run,
                            .origin = {c->origin[0], c->origin[1], c->origin[2]},
@@ -161,7 +170,8 @@ static int maps_write(void *self, const char *path, const run_meta *run, error *
                            .ending = MAPS_ENDING,
                            .fields = count,
                            .names = names,
-                           .frequencies = c->maps_dft};
+                           .frequencies = c->maps_dft,
+                           .counted = counted};
   const request_own own = {.io = &s->io, .planes = planes};
   const request all = {FILES_WRITE_FIELD, .path = path, .field = &meta, .own = own};
   /* A device may fail alone. */
