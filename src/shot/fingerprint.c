@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "base/numbers.h"
+#include "maps.h"
 #include "physics/place.h"
 
 static void fingerprint_add_key(FILE *to, const char *key, const char *format, ...)
@@ -122,12 +123,15 @@ static void fingerprint_add_receivers(FILE *to, const config *c, const receivers
   fingerprint_add_interpolation(to, "[receivers] interpolation", c->receivers_interpolation, between);
 }
 
-static void fingerprint_add_maps(FILE *to, const config *c) {
+static void fingerprint_add_maps(FILE *to, const shot *s) {
+  const config *c = s->config;
+  const physics *p = &s->engine->physics;
   char dft[MAP_FREQUENCIES * 32] = "";
   for (int i = 0; i < config_frequencies(c); i++)
     snprintf(dft + strlen(dft), sizeof dft - strlen(dft), " %.17g", c->maps_dft[i]);
   fingerprint_add_key(to, "[maps]", "%s, dft%s, from %.17g until %.17g every %" PRId64, c->maps_quantities,
-                      dft, c->maps_from, c->maps_until, c->maps_every);
+                      dft, c->maps_from, maps_end_with_run(s) ? p->dt * (double)p->steps : c->maps_until,
+                      c->maps_every);
 }
 
 char *fingerprint_make(const shot *s, error *e) {
@@ -150,7 +154,7 @@ char *fingerprint_make(const shot *s, error *e) {
   const int64_t felt = r->time.removed ? wavelet_reach(wavelet_end(steps)) : steps;
   fingerprint_add_sources(to, c, &s->sources, felt + (c->sources_mode == SOURCES_IMPOSE));
   if (c->receivers != RECEIVERS_NONE) fingerprint_add_receivers(to, c, r);
-  if (config_has_maps(c)) fingerprint_add_maps(to, c);
+  if (config_has_maps(c)) fingerprint_add_maps(to, s);
   if (r->time.removed)
     fingerprint_add_key(to, FINGERPRINT_DISPERSION,
                         "removed, from amplitudes of fields too"); /* as they once were not */

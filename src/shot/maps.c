@@ -5,6 +5,8 @@
 #include "base/numbers.h"
 #include "kernels/operation.h"
 
+static const double PI = 3.14159265358979323846;
+
 /* --- which steps ------------------------------------------------------------------------------------------------- */
 
 /* The steps that count: multiples of `every` in [first, last]. */
@@ -12,13 +14,27 @@ typedef struct maps_window {
   int64_t first, last, every;
 } maps_window;
 
-static maps_window maps_window_of(const shot *s) {
+/* Steps that lag behind the wave have frequency f at another one, 2 asin(pi f dt) / dt over 2 pi, and a time of its waves earlier:
+ * this part of it. Where traces are corrected for that (exact_time.h), sums of frequencies are too. */
+static double maps_part_of_time(const shot *s, double f) {
+  const double turn = PI * f * s->engine->physics.dt;
+  return s->receivers.time.removed && turn < 1 ? sqrt(1 - turn * turn) : 1;
+}
+
+bool maps_end_with_run(const shot *s) {
+  const config *c = s->config;
+  return config_frequencies(c) && s->receivers.time.removed && c->maps_from > 0 && !(c->maps_until > 0);
+}
+
+/* Of what lies at such a part of the time. */
+static maps_window maps_window_of(const shot *s, double part) {
   const double SLACK = 1e-9; /* of a step: a time is often a product that was rounded */
   const double MOST = 1e18;
   const config *c = s->config;
-  const double dt = s->engine->physics.dt;
+  const double dt = s->engine->physics.dt / part;
   const int64_t every = c->maps_every, from = (int64_t)fmin(MOST, ceil(c->maps_from / dt - SLACK));
-  const double until = c->maps_until > 0 ? fmin(MOST, ceil(c->maps_until / dt - SLACK) - 1) : MOST;
+  double until = c->maps_until > 0 ? fmin(MOST, ceil(c->maps_until / dt - SLACK) - 1) : MOST;
+  if (part < 1 && maps_end_with_run(s)) until = floor((double)s->engine->physics.steps * part + SLACK);
   const bool beyond = from && every > (int64_t)MOST;
   return (maps_window){beyond ? (int64_t)MOST : (from + every - 1) / every * every, (int64_t)until, every};
 }
@@ -29,23 +45,38 @@ static int64_t maps_count(const maps_window *w, int64_t step) {
   return last < w->first ? 0 : (last - w->first) / w->every + 1;
 }
 
+/* The steps that any of a shot's maps takes, or may take of shots of a stack. */
+static maps_window maps_window_of_all(const shot *s) {
+  maps_window w = maps_window_of(s, 1);
+  double least = 1;
+  for (int f = 0; f < config_frequencies(s->config); f++) {
+    const double turn = PI * s->config->maps_dft[f] * s->engine->physics.dt;
+    if (turn < 1) least = fmin(least, sqrt(1 - turn * turn));
+  }
+  w.first = maps_window_of(s, least).first;
+  return w;
+}
+
 static int64_t maps_limit(const void *self, int64_t step) {
-  const maps_window w = maps_window_of(self);
+  const maps_window w = maps_window_of_all(self);
   const int64_t next = step < w.first ? w.first : (step / w.every + 1) * w.every;
   return next > w.last ? INT64_MAX : next - step;
 }
 
 /* --- looking ----------------------------------------------------------------------------------------------------- */
 
-/* What frequencies add of a step, but for the time that it stands for. Steps that lag behind the wave have f at another frequency: where traces are corrected for
- * that (exact_time.h), maps are too. */
+static bool maps_counts(const maps_window *w, int64_t step) {
+  return step >= w->first && step <= w->last && step % w->every == 0;
+}
+
+/* What frequencies add of a step, but for the time that it stands for. */
 static void maps_turn(const shot *s, int64_t step, maps_args *a) {
-  const double TURN = 6.283185307179586, dt = s->engine->physics.dt;
+  const double dt = s->engine->physics.dt;
   for (int f = 0; f < a->frequencies; f++) {
-    const double turn = TURN * s->config->maps_dft[f] * dt;
-    const bool exact = s->receivers.time.removed && turn < 2;
-    const double angle = (exact ? 2 * asin(turn / 2) : turn) * (double)step;
-    a->cosine[f] = (float)cos(angle), a->sine[f] = (float)-sin(angle);
+    const double turn = PI * s->config->maps_dft[f] * dt, part = maps_part_of_time(s, s->config->maps_dft[f]);
+    const maps_window w = maps_window_of(s, part);
+    const double angle = 2 * (part < 1 ? asin(turn) : turn) * (double)step, counts = maps_counts(&w, step);
+    a->cosine[f] = (float)(counts * cos(angle)), a->sine[f] = (float)(counts * -sin(angle));
   }
 }
 
@@ -67,12 +98,14 @@ static int maps_apply(const shot *s, int64_t step, const maps_args *all, error *
 
 static int maps_look(void *self, const float *field, int64_t step, int stream, error *e) {
   shot *s = self;
-  const maps_window w = maps_window_of(s);
+  const maps_window all = maps_window_of_all(s), w = maps_window_of(s, 1);
   const kernel_args *k = &s->stepper.args;
   float *own[MAP_FIELDS];
-  if (step < w.first || step > w.last || step % w.every) return 0;
+  if (!maps_counts(&all, step)) return 0;
   for (int i = 0; i < MAP_FIELDS; i++)
-    own[i] = s->map[i] ? s->map[i] + slab_offset(&s->engine->slab, 0, 0, 0) : NULL;
+    own[i] = s->map[i] && (i >= MAP_DFT || maps_counts(&w, step))
+                 ? s->map[i] + slab_offset(&s->engine->slab, 0, 0, 0)
+                 : NULL;
   maps_args a = {.field = field,
                  .sigma = k->terms.sigma,
                  .max = own[MAP_MAX],
@@ -129,7 +162,7 @@ static int maps_planes(void *context, int z, int planes, float *values, error *e
 
 /* The steps that have counted up to `step`, each of which stands for the time to the next. */
 static field_window maps_counted(const shot *s, int64_t step) {
-  const maps_window w = maps_window_of(s);
+  const maps_window w = maps_window_of(s, 1);
   const double dt = s->engine->physics.dt;
   const int64_t steps = maps_count(&w, step);
   return (field_window){steps, dt * (double)w.first, dt * (double)(w.first + steps * w.every)};
@@ -148,7 +181,10 @@ static int maps_list(const shot *s, field_name names[], maps_part parts[], int64
     parts[count].field = (enum map_field)i;
     names[count++] = (field_name){MAP_NAMES[i], "1", LONG[i], 0};
   }
-  for (int f = 0; f < frequencies; f++) parts[count + f] = all, parts[count + f].field = MAP_DFT + 2 * f;
+  for (int f = 0; f < frequencies; f++) {
+    parts[count + f] = all, parts[count + f].field = MAP_DFT + 2 * f;
+    parts[count + f].weight /= maps_part_of_time(s, c->maps_dft[f]);
+  }
   if (!frequencies) return count;
   names[count] = (field_name){"dft", "s", "sum of u exp(-i 2 pi f t) dt", frequencies};
   return count + 1;
@@ -197,7 +233,7 @@ double maps_file_bytes(const config *c) {
 }
 
 int maps_observe(shot *s, error *e) {
-  const maps_window w = maps_window_of(s);
+  const maps_window w = maps_window_of(s, 1);
   const physics *p = &s->engine->physics;
   const double apart = p->dt * (double)w.every;
   if (!config_has_maps(s->config)) return 0;
