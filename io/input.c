@@ -4,6 +4,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 #include "config/config.h"
@@ -19,6 +20,9 @@ int input_check_file(const char *file, const char *shown, error *e) {
   int fd = reason ? -1 : open(file, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
   if (!reason && fd < 0) reason = errno;
   if (fd >= 0) close(fd);
+  struct rlimit most;
+  if (reason == EMFILE && !getrlimit(RLIMIT_NOFILE, &most))
+    return FAIL(e, FIELD_FILES_OPEN, shown, strerror(reason), (uint64_t)most.rlim_cur);
   return reason ? FAIL(e, FIELD_FILE, shown, strerror(reason)) : 0;
 }
 
@@ -229,10 +233,13 @@ int input_open(input *in, error *e) {
     TRY(input_follow(in, &done, e));
   }
   TRY(input_open_object(in, e));
-  return in->checked ? 0 : input_check_storage(in, e);
+  return input_check_storage(in, e);
 }
 
 void input_close(input *in) {
+  for (size_t i = 0; i < in->held_count; i++) H5Fclose(in->held[i]);
+  free(in->held);
+  in->held = NULL, in->held_count = 0;
   if (in->dataset >= 0) H5Dclose(in->dataset);
   if (in->opened >= 0) H5Fclose(in->opened);
   in->dataset = in->opened = H5I_INVALID_HID;

@@ -23,6 +23,8 @@ typedef struct input {
   bool checked;          /* another rank has found its type and storage sound */
   bool guarded;          /* a crash is told of as its damage */
   hid_t opened, dataset; /* H5I_INVALID_HID where not open */
+  hid_t *held; /* files of its sources, open as long as it is: HDF5 reads the fill value for those that it */
+  size_t held_count; /* cannot open; owned */
 } input;
 
 /* Exit 2, with the system's own words, unless `file` is a regular file that can be read. The message calls it `shown`.
@@ -43,8 +45,9 @@ int input_find_file(const input *in, const char *prefixes, const char *file, cha
 
 /* Exit 2: the dataset is damaged, and why. */
 int input_damaged(const input *in, const char *why, error *e);
-/* input_storage.c: exit 2 unless the open dataset holds plain numbers, and they are all there, in this file or others. */
-int input_check_storage(const input *in, error *e);
+/* input_storage.c: exit 2 unless the open dataset holds plain numbers, and they are all there, in this file or others. Opens
+ * all sources of a virtual one, of one that is `checked` nothing else. */
+int input_check_storage(input *in, error *e);
 /* Is it a type of plain numbers, whose parts are within its bytes? */
 bool input_sound_number(hid_t type);
 /* input_packing.c: what the open dataset's numbers mean. Exit 2 where an attribute cannot be understood. */

@@ -1,7 +1,9 @@
 /* Whether a dataset holds plain numbers, all of which are there. */
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 #include "input.h"
 
 enum { SIZE_MOST = 16 /* bytes of a number: a long double */, SOURCES_MOST = 10000, CHUNKS_MOST = 10000000 };
@@ -101,9 +103,13 @@ static int storage_check_external(const input *in, hid_t list, int count, error 
   return left ? input_damaged(in, "its external files do not hold all values", e) : 0;
 }
 
-/* The dataset that part i of a virtual one is taken from. */
-static int storage_check_source(const input *in, hid_t list, size_t i, error *e) {
-  input source = {.kind = in->kind, .source = true, .opened = H5I_INVALID_HID, .dataset = H5I_INVALID_HID};
+/* The dataset that part i of a virtual one is taken from. Its file stays open. */
+static int storage_open_source(input *in, hid_t list, size_t i, error *e) {
+  input source = {.kind = in->kind,
+                  .source = true,
+                  .checked = in->checked,
+                  .opened = H5I_INVALID_HID,
+                  .dataset = H5I_INVALID_HID};
   char file[FILE_NAME];
   ssize_t file_length = H5Pget_virtual_filename(list, i, file, sizeof file);
   ssize_t path_length = H5Pget_virtual_dsetname(list, i, source.path, sizeof source.path);
@@ -116,29 +122,57 @@ static int storage_check_source(const input *in, hid_t list, size_t i, error *e)
     strcpy(source.file, in->file);
   else
     input_find_file(in, getenv("HDF5_VDS_PREFIX"), file, source.file, &found);
-  if (!found.id) input_open(&source, &found);
+  if (!found.id && !input_open(&source, &found)) {
+    in->held[in->held_count++] = source.opened;
+    source.opened = H5I_INVALID_HID;
+  }
   input_close(&source);
   return found.id ? input_damaged(in, found.text, e) : 0;
 }
 
-static int storage_check_virtual(const input *in, hid_t list, error *e) {
-  size_t count = 0;
-  uint64_t held = 0;
-  H5D_fill_value_t fill = H5D_FILL_VALUE_ERROR;
-  if (in->source) return input_damaged(in, "a virtual dataset of another one, or of itself", e);
-  if (H5Pget_virtual_count(list, &count) < 0 || H5Pfill_value_defined(list, &fill) < 0)
-    return input_damaged(in, HDF5_WHY, e);
-  if (count > SOURCES_MOST) return input_damaged(in, "a virtual dataset of too many others", e);
-  for (size_t i = 0; i < count; i++) {
-    hid_t part = H5Pget_virtual_vspace(list, i);
-    hssize_t points = part < 0 ? -1 : H5Sget_select_npoints(part);
+/* Adds the points of a part to those of others, each once: *all, H5I_INVALID_HID before the first part. */
+static bool storage_add_part(hid_t *all, hid_t part) {
+  const H5S_sel_type type = part < 0 ? H5S_SEL_ERROR : H5Sget_select_type(part);
+  const H5S_sel_type before = *all < 0 ? H5S_SEL_NONE : H5Sget_select_type(*all);
+  if (type == H5S_SEL_ERROR || H5Sget_select_npoints(part) < 0) return false;
+  if (before == H5S_SEL_HYPERSLABS && type == H5S_SEL_HYPERSLABS)
+    return H5Smodify_select(*all, H5S_SELECT_OR, part) >= 0;
+  if (before == H5S_SEL_ALL || type == H5S_SEL_NONE) return true;
+  if (*all >= 0) H5Sclose(*all);
+  return (*all = H5Scopy(part)) >= 0;
+}
+
+/* Opens the sources of all parts, and finds how many points these hold. */
+static int storage_open_parts(input *in, hid_t list, size_t count, hssize_t *held, error *e) {
+  hid_t all = H5I_INVALID_HID;
+  for (size_t i = 0; i < count && !e->id; i++) {
+    const hid_t part = H5Pget_virtual_vspace(list, i);
+    if (storage_add_part(&all, part))
+      storage_open_source(in, list, i, e);
+    else
+      input_damaged(in, "a virtual dataset whose parts are damaged or have no end", e);
     if (part >= 0) H5Sclose(part);
-    if (points < 0) return input_damaged(in, "a virtual dataset whose parts are damaged or have no end", e);
-    held += (uint64_t)points;
-    TRY(storage_check_source(in, list, i, e));
   }
+  *held = all < 0 ? 0 : H5Sget_select_npoints(all);
+  if (all >= 0) H5Sclose(all);
+  return e->id;
+}
+
+static int storage_check_virtual(input *in, hid_t list, error *e) {
+  enum { SPARE = 8 }; /* descriptors: HDF5 opens a file for a moment before it finds that it has it open */
+  size_t count = 0;
+  hssize_t held = 0;
+  int spare[SPARE];
+  if (in->source) return input_damaged(in, "a virtual dataset of another one, or of itself", e);
+  if (H5Pget_virtual_count(list, &count) < 0) return input_damaged(in, HDF5_WHY, e);
+  if (count > SOURCES_MOST) return input_damaged(in, "a virtual dataset of too many others", e);
+  TRY(ALLOC(e, in->held, count, "the sources of a virtual dataset"));
+  for (int i = 0; i < SPARE; i++) spare[i] = open("/dev/null", O_RDONLY | O_CLOEXEC);
+  storage_open_parts(in, list, count, &held, e);
+  for (int i = 0; i < SPARE; i++)
+    if (spare[i] >= 0) close(spare[i]);
   /* Only now: the shape may depend on the sources, which HDF5 opens to know it. */
-  if (held >= (uint64_t)storage_points(in->dataset) || fill == H5D_FILL_VALUE_USER_DEFINED) return 0;
+  if (e->id || held == storage_points(in->dataset)) return e->id;
   return input_damaged(in, "a virtual dataset whose sources do not hold all values", e);
 }
 
@@ -238,21 +272,22 @@ static int storage_check_chunks(const input *in, hid_t list, error *e) {
   return sound ? 0 : input_damaged(in, "its chunks are damaged", e);
 }
 
-int input_check_storage(const input *in, error *e) {
-  TRY(storage_check_type(in, e));
-  hid_t list = H5Dget_create_plist(in->dataset);
-  const H5D_layout_t layout = list < 0 ? H5D_LAYOUT_ERROR : H5Pget_layout(list);
+static int storage_check_layout(const input *in, hid_t list, H5D_layout_t layout, error *e) {
   const int external = layout == H5D_CONTIGUOUS ? H5Pget_external_count(list) : 0;
-  if (layout == H5D_LAYOUT_ERROR || external < 0)
-    input_damaged(in, HDF5_WHY, e);
-  else if (layout == H5D_VIRTUAL)
+  if (layout == H5D_LAYOUT_ERROR || external < 0) return input_damaged(in, HDF5_WHY, e);
+  if (external > 0) return storage_check_external(in, list, external, e);
+  if (layout == H5D_CHUNKED) return storage_check_chunks(in, list, e);
+  return layout == H5D_COMPACT || layout == H5D_CONTIGUOUS ? 0 : input_damaged(in, "an unknown layout", e);
+}
+
+int input_check_storage(input *in, error *e) {
+  if (!in->checked) TRY(storage_check_type(in, e));
+  const hid_t list = H5Dget_create_plist(in->dataset);
+  const H5D_layout_t layout = list < 0 ? H5D_LAYOUT_ERROR : H5Pget_layout(list);
+  if (layout == H5D_VIRTUAL)
     storage_check_virtual(in, list, e);
-  else if (external > 0)
-    storage_check_external(in, list, external, e);
-  else if (layout == H5D_CHUNKED)
-    storage_check_chunks(in, list, e);
-  else if (layout != H5D_COMPACT && layout != H5D_CONTIGUOUS)
-    input_damaged(in, "an unknown layout", e);
+  else if (!in->checked)
+    storage_check_layout(in, list, layout, e);
   if (list >= 0) H5Pclose(list);
   return e->id;
 }
