@@ -196,6 +196,14 @@ int input_read_units(const input *in, char found[PACKING_TEXT], error *e) {
   return packing_read_units(&(packing_attribute){.in = in}, found, e);
 }
 
+/* Is it this unit? Blanks and brackets do not count. */
+static bool packing_unit_is(const char *text, const char *unit) {
+  for (;; text++, unit++) {
+    text += strspn(text, " ()"), unit += strspn(unit, " ()");
+    if (!*text || *text != *unit) return *text == *unit;
+  }
+}
+
 /* None, and 1, which is CF's word for no unit, are SI. */
 static int packing_find_units(const input *in, enum quantity q, packing *n, error *e) {
   char found[PACKING_TEXT], text[PACKING_TEXT];
@@ -203,9 +211,10 @@ static int packing_find_units(const input *in, enum quantity q, packing *n, erro
   packing_unit u;
   TRY(packing_read_units(&a, found, e));
   packing_unit_in_ascii(found, text);
-  if (!text[0] || strcmp(text, "1") == 0) return 0;
-  if (!packing_unit_parse(text, &u) || u.length != PACKING_QUANTITIES[q].length ||
-      u.time != PACKING_QUANTITIES[q].time || u.mass != PACKING_QUANTITIES[q].mass)
+  if (!text[0] || strcmp(text, "1") == 0 || packing_unit_is(text, PACKING_QUANTITIES[q].si)) return 0;
+  if (q >= QUANTITY_OF_MEDIUM + MEDIUM_QUALITY || !packing_unit_parse(text, &u) ||
+      u.length != PACKING_QUANTITIES[q].length || u.time != PACKING_QUANTITIES[q].time ||
+      u.mass != PACKING_QUANTITIES[q].mass)
     return packing_refuse(&a, PACKING_QUANTITIES[q].known, found, e);
   n->times = u.times, n->per = u.per;
   const size_t used = strlen(n->told);

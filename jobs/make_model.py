@@ -90,7 +90,7 @@ def bowl(nx, ny, h):
 
 def write_head(path, nx, ny, nz, h):
     """The model and the transducer; returns the name of the velocities."""
-    for name, values, units in zip(("vp", "rho", "absorption"), head(nx, ny, nz, h), ("m/s", "kg/m3", "dB/(MHz cm)")):
+    for name, values, units in zip(("vp", "rho", "absorption"), head(nx, ny, nz, h), ("m/s", "kg/m3", "dB/(MHz^y cm)")):
         full = st.write_model(path, values, name, spacing=(h,) * 3, units=units, beside=name != "vp")
     positions, times, signal = bowl(nx, ny, h)
     st.write_positions(path, positions, "transducer")

@@ -54,7 +54,7 @@ static int model_take_values(void *context, int z, int planes, float *values, er
 }
 
 enum quantity model_quantity(enum medium which) {
-  return which < MEDIUM_QUALITY ? (enum quantity)(QUANTITY_OF_MEDIUM + (int)which) : QUANTITY_NONE;
+  return (enum quantity)(QUANTITY_OF_MEDIUM + (int)which);
 }
 
 int model_read(float *to, medium_range *r, const config *c, enum medium which, const files *files,

@@ -18,14 +18,14 @@ def random_field():
     return np.random.default_rng(18).uniform(-1, 1, SHAPE).astype(np.float32)
 
 
-def write_virtual(path, *sources, shape=SHAPE, fillvalue=None):
+def write_virtual(path, *sources):
     """A virtual dataset /u of `sources`: (file, dataset) that have equal numbers of planes, one after another."""
-    layout = h5py.VirtualLayout(shape, "f4")
+    layout = h5py.VirtualLayout(SHAPE, "f4")
     for i, (file, dataset) in enumerate(sources):
         z = slice(i * SHAPE[0] // len(sources), (i + 1) * SHAPE[0] // len(sources))
         layout[z] = h5py.VirtualSource(file, dataset, (z.stop - z.start, *SHAPE[1:]))
     with h5py.File(path, "w") as file:
-        file.create_virtual_dataset("u", layout, fillvalue)
+        file.create_virtual_dataset("u", layout)
 
 
 def expect_read(program, name, expected, np_=0):
@@ -89,9 +89,11 @@ def missing_sources(program):
         write_virtual(folder / f"{name}.h5", *parts)
         expect_refused(program, {"initial.u": f"{name}.h5:/u"}, f"{name}.h5:/u")
     layout = h5py.VirtualLayout(SHAPE, "f4")
-    layout[:9] = h5py.VirtualSource("half.h5", "u", (9, *SHAPE[1:]))
     with h5py.File(folder / "gap.h5", "w") as file:
-        file.create_virtual_dataset("u", layout)
+        for name, parts, fill in (("u", [0], None), ("filled", [0], 0), ("twice", [0, 4, 8], 1)):  # `twice`: 27 planes, 17 of them
+            for z in parts:
+                layout[z:z + 9] = h5py.VirtualSource("half.h5", "u", (9, *SHAPE[1:]))
+            file.create_virtual_dataset(name, layout, fill)
     endless = h5py.VirtualLayout((0, 12, 20), "f4", maxshape=(None, 12, 20))
     endless[:h5py.h5s.UNLIMITED] = h5py.VirtualSource("pipe", "u", (0, 12, 20), maxshape=(None, 12, 20))[:h5py.h5s.UNLIMITED]
     with h5py.File(folder / "endless.h5", "w") as file:
@@ -102,10 +104,34 @@ def missing_sources(program):
     with h5py.File(folder / "links.h5", "w") as file:
         file["pipe"], file["absent"] = h5py.ExternalLink("pipe", "/u"), h5py.ExternalLink("absent.h5", "/u")
         file["loop"], file["dangling"] = h5py.SoftLink("/loop"), h5py.SoftLink("/nothing")
-    names = ["gap.h5:/u", "endless.h5:/u", *(f"raw_{raw}.h5:/u" for raw in ("pipe", "short", "absent"))]
+    names = ["gap.h5:/u", "gap.h5:/filled", "gap.h5:/twice", "endless.h5:/u", *(f"raw_{raw}.h5:/u" for raw in ("pipe", "short", "absent"))]
     for name in names + [f"links.h5:/{link}" for link in ("pipe", "absent", "loop", "dangling")]:
         expect_refused(program, {"initial.u": name}, name)
     expect_refused(program, {**WAVE, "receivers.positions": "raw_absent.h5:/u"}, "raw_absent.h5:/u")
+
+
+@case
+def sources_at_once(program):
+    """More sources than may be open at once, for whose others HDF5 reads the fill value, are refused; a rank that may open fewer
+    files than the first is sent its planes."""
+    u, folder = random_field(), program.folder
+    layout, points = h5py.VirtualLayout(SHAPE, "f4"), h5py.VirtualLayout((SHAPE[0] * SHAPE[1], 3), "f8")
+    for i, (z, y) in enumerate(np.ndindex(SHAPE[:2])):
+        with h5py.File(folder / f"part{i}.h5", "w") as file:
+            file["u"], file["p"] = u[z, y], [[z / 2, y, z]]
+        layout[z, y], points[i] = h5py.VirtualSource(f"part{i}.h5", "u", SHAPE[2:]), h5py.VirtualSource(f"part{i}.h5", "p", (1, 3))
+    with h5py.File(folder / "virtual.h5", "w") as file:
+        file.create_virtual_dataset("u", layout, 0.5)
+        file.create_virtual_dataset("p", points)
+    few = ["bash", "-c", 'ulimit -n 100; exec "$@"', "bash"]
+    for changes in ({"initial.u": "virtual.h5:/u"}, {**WAVE, "receivers.positions": "virtual.h5:/p"}):
+        result = program.run("-q", program.config(changes), by=few, **QUICK)
+        words = list(changes.values())[-1], "part", "Too many open files: `ulimit -n` is 100"
+        check(result.code == 2 and len(result.errors) == 1 and all(word in result.errors[0] for word in words), result)
+    expect_read(program, "virtual.h5:/u", u)
+    run = [program.path, "-q", program.config({"initial.u": "virtual.h5:/u", "output.every": 1})]
+    result = program.finish([program.mpiexec, "-np", 1, *run, ":", "-np", 1, *few, *run], **QUICK)
+    check(result.code == 0 and same_bits(program.field(0), u), result)
 
 
 @case
@@ -254,12 +280,17 @@ def units(program):
                                     np.array(["[km/s]"], h5py.string_dtype("ascii")), np.array(b"km/s", "S40"), "mm/\u00b5s", "m/ms"],
                               1e-2: ["cm/s"], 1e-3: ["mm/s"], 0.3048: ["ft/s", "feet per second"],
                               0: ["furlong/s", "m", "m/s2", "m2/s", "s/m", "m/", "Mm/s", "/", "kg", "x" * 999, 5, ["m/s", "m/s"]]},
+                 "absorption": {1: ["dB/(MHz^y cm)", " dB / (MHz**y*cm)", "dB/(MHz^y\u00b7cm)", "1", ""],
+                                0: ["Np/m", "m/s", "banana", "dB/(mHz^y cm)", "dB/(MHz^2 cm)", "dB/(MHz^y m)", "dB/(MHz^y", "m/m"]},
+                 "quality": {1: ["1", ""], 0: ["dB", "percent", "m", "s/ms"]},
                  "diffusivity": {1: ["m2/s", "m^2 s^-1"], 1e-4: ["cm2/s", "cm**2/s", b"square centimetres per second"],
                                  1e-6: ["mm\u00b2/s", "mm^2/s", "mm2 s-1"], 0: ["m/s", "cm2", "W/m/K"]}}
     for key, factors in spellings.items():
-        equation = {"equation.type": "wave" if key == "velocity" else "heat"}
+        equation = {"equation.type": "heat" if key == "diffusivity" else "wave"}
+        if key in ("quality", "absorption"):
+            equation |= {"medium.reference_frequency": 30, "medium.absorption_power": 1 if key == "absorption" else None}
         for factor, names in factors.items():
-            numbers = random.uniform(1400, 1600, SHAPE) / (factor or 1)
+            numbers = random.uniform(14, 16, SHAPE) / (factor or 1)
             si = with_attributes(program, (numbers * factor).astype("f4"), {})
             right = result(program, {**equation, f"medium.{key}": si})[0] if factor else None
             for i, unit in enumerate(names):
