@@ -295,7 +295,7 @@ static void model_set_law(model *m, const config *c) {
 static int model_find_losses(model *m, const config *c, const files *files, const slab *s, const float *v,
                              error *e) {
   const bool quality = config_has_medium(c, MEDIUM_QUALITY);
-  double power;
+  double power, range[2] = {0, -INFINITY};
   model_set_law(m, c);
   for (size_t i = 0; i < model_points(s); i++) {
     double loss;
@@ -304,10 +304,11 @@ static int model_find_losses(model *m, const config *c, const files *files, cons
     else
       loss = relaxation_of_attenuation(m->loss[i], c->absorption_power, m->law.reference, v[i]);
     m->loss[i] = (float)loss;
-    m->law.loss = fmax(m->law.loss, m->loss[i]);
+    range[0] = fmax(range[0], m->loss[i]), range[1] = fmax(range[1], -m->loss[i]);
   }
   if (quality) relaxation_of_quality(m->strength.min, &power, &m->law.power);
-  MPI_TRY(e, MPI_Allreduce(MPI_IN_PLACE, &m->law.loss, 1, MPI_DOUBLE, MPI_MAX, files->compute));
+  MPI_TRY(e, MPI_Allreduce(MPI_IN_PLACE, range, 2, MPI_DOUBLE, MPI_MAX, files->compute));
+  m->law.loss = range[0], m->law.least = -range[1];
   return 0;
 }
 
@@ -337,6 +338,20 @@ int model_fit(model *m, const config *c, const files *files, const slab *s, doub
     m->speed[i] = relaxation_speed(&m->fit, m->kappa[i]);
   }
   return 0;
+}
+
+const char *model_fit_cure(const model *m) {
+  return m->law.power > 1    ? "relaxations rise with f^2 at most: take a narrower absorption_band"
+         : m->fit.count == 1 ? "take more mechanisms, a narrower absorption_band or a smaller dt"
+         : m->fit.count == 2 ? "take mechanisms = 3, a narrower absorption_band or a smaller dt"
+                             : "take a narrower absorption_band or a smaller dt";
+}
+
+int model_check_fit(const model *m, error *e) {
+  const double most = m->fit.count > 1 ? 0.35 : 0.5; /* docs/CONFIG.md says what one mechanism is worth */
+  if (m->fit.worst <= most) return 0;
+  return FAIL(e, MEDIUM_FIT, m->fit.count, 100 * m->fit.worst, m->law.lowest / TURN, m->law.highest / TURN,
+              100 * most, model_fit_cure(m));
 }
 
 static double model_at(const double *table, const model *m, double loss) {

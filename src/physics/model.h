@@ -43,6 +43,10 @@ int model_open(model *m, const config *c, const files *files, const field_io *io
 /* Fits the relaxations at this dt: of rank 0. Exit 1 where the band is beyond what steps of dt carry or a loss is too strong.
  * Collective over files->compute, agreed. */
 int model_fit(model *m, const config *c, const files *files, const slab *s, double dt, error *e);
+/* Exit 1 where the fit is more than 35 % off the law, of one mechanism more than 50 %. */
+int model_check_fit(const model *m, error *e);
+/* What makes the fit better, for messages. */
+const char *model_fit_cure(const model *m);
 /* The greatest dt^2 v^2 (S + V), times what absorption makes of it once fitted, of all ranks, where dt is 1: dt is stable
  * where dt^2 times it is at most 4. sum: S. Collective over files->compute. */
 int model_stiffness(const model *m, const files *files, const slab *s, double sum, double *most, error *e);

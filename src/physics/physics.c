@@ -89,7 +89,7 @@ int physics_plan(physics *p, const config *c, const files *files, const field_io
     TRY(physics_find_bound(p, c, files, io->slab, e));
     if (i == 0) TRY(physics_plan_time(p, c, dt_before, e));
   }
-  return 0;
+  return model_check_fit(&p->model, e);
 }
 
 /* --- what kernels get ------------------------------------------------------------------------------------------- */

@@ -156,9 +156,22 @@ static double relaxation_improve(relaxation *r, const loss_law *law, double *x) 
   return sum;
 }
 
+/* The worst |alpha / law - 1| in the band, where the loss is `loss` at the reference. */
+static double relaxation_error(const relaxation *r, const loss_law *law, double loss) {
+  const double kappa = relaxation_kappa(r, loss);
+  const double at_reference = cimag(relaxation_slowness(r, law->reference, kappa));
+  double worst = 0;
+  for (int i = 0; i < RELAXATION_FREQUENCIES; i++) {
+    const double omega = relaxation_frequency(law, i);
+    const double alpha = cimag(relaxation_slowness(r, omega, kappa)) / at_reference;
+    worst = fmax(worst, fabs(alpha / pow(omega / law->reference, law->power) - 1));
+  }
+  return worst;
+}
+
 bool relaxation_fit(relaxation *r, const loss_law *law, int count, double dt) {
-  const double SPREADS[] = {0.3, 0.6, 1}, SHIFTS[] = {-1.5, 0, 1};
-  double best = INFINITY, chosen[UNKNOWNS], at[RESIDUALS];
+  const double SPREADS[] = {0.3, 0.6, 1}, SHIFTS[] = {-1.5, 0, 1}, LEAST_THAT_COUNTS = 0.1;
+  double best = INFINITY, chosen[UNKNOWNS];
   *r = (relaxation){.count = count, .dt = dt, .reference = law->reference};
   if (!(law->highest * dt < 2) || !(law->reference * dt < 2)) return false;
   const double strength = log(fmin(4 * law->loss / count, 0.5));
@@ -175,7 +188,8 @@ bool relaxation_fit(relaxation *r, const loss_law *law, int count, double dt) {
     best = sum;
     for (int k = 0; k < 2 * count; k++) chosen[k] = x[k];
   }
-  relaxation_residuals(r, law, chosen, at);
-  for (int i = 0; i < RELAXATION_FREQUENCIES; i++) r->worst = fmax(r->worst, fabs(at[i]));
+  relaxation_set(r, chosen);
+  r->worst = fmax(relaxation_error(r, law, law->loss),
+                  relaxation_error(r, law, fmax(law->least, LEAST_THAT_COUNTS * law->loss)));
   return true;
 }

@@ -270,6 +270,15 @@ static void remarks_band(const shot *s) {
         first, law->lowest / TURN, law->highest / TURN, remarks_more(count, more));
 }
 
+/* Of one mechanism docs/CONFIG.md says what it is worth. */
+static void remarks_fit(const shot *s) {
+  const double MUCH = 0.05;
+  const model *m = &s->engine->physics.model;
+  if (m->fit.count > 1 && m->fit.worst > MUCH)
+    log_line(s->log, "warning: losses are up to %.2g %% off their law from %.4g to %.4g Hz: %s",
+             100 * m->fit.worst, m->law.lowest / (2 * M_PI), m->law.highest / (2 * M_PI), model_fit_cure(m));
+}
+
 /* --- resolution ------------------------------------------------------------------------------------------------- */
 
 /* Waves of so many points per wavelength, or more, travel nearly as they should. */
@@ -346,6 +355,7 @@ static void remarks_waves(const shot *s) {
              p->medium[0].min, p->medium[0].max, SLOW, FAST);
   remarks_narrow(s);
   remarks_layers(s);
+  remarks_fit(s);
   if (s->sources.count == 0) return;
   remarks_uncovered(s);
   remarks_stretched(s);

@@ -463,7 +463,7 @@ def wave_tables(program):
         file["slow_only"] = file["slow_fast"][...] * [1, 0.005, 1, 1]
         file["s"] = [[9, 6, 9], [9.5, 5, 9], [12, 3, 9], [4, 4, 4.0]]
         file["p"], ramp = [[9, 2, 9], [15, 6, 9.0]], np.linspace(0, 1, 19 * 12 * 20).reshape(19, 12, 20)
-        file["v"], file["slow"] = 1.5 + 3 * ramp, 800 + 2200 * ramp
+        file["v"], file["slow"], file["q"] = 1.5 + 3 * ramp, 800 + 2200 * ramp, 12 + 200 * ramp
 
 
 def of_set(name):
@@ -472,6 +472,10 @@ def of_set(name):
 
 def of_file(name, **more):
     return {"source.1.wavelet": f"w.h5:/{name}", "source.1.f0": None, **{k.replace("_", "."): v for k, v in more.items()}}
+
+
+def loss(y, **more):
+    return {"medium.absorption": 0.01, "medium.absorption_power": y, **{k.replace("_", ".", 1).replace("__", "_"): v for k, v in more.items()}}
 
 
 FEW, EARLY, LAYERS, UNITS = "points per wavelength", "arrive early", "lie in absorbing layers", "is it in km/s"
@@ -505,7 +509,10 @@ WAVES = (  # changes to SHOT, and words of the warning, if any
     (of_file("rows", time_steps=200), ["values for 168 of 200 steps: it is 0 from step 168 (0.0336 s) on"]),
     (of_file("late", time_steps=300), ["it is 0 before step 50 (0.01 s) and from step 218 (0.0436 s) on"]),
     ({"medium.quality": 50, "medium.reference_frequency": 10}, ["strongest at 90 Hz", "from 3.162 to 31.62 Hz only: set"]),
-    ({"medium.quality": 50}, []),
+    ({"medium.quality": 50}, []), ({"medium.quality": 50, "medium.mechanisms": 1}, []),  # 47 %, as docs/CONFIG.md says
+    ({"medium.quality": "w.h5:/q", "medium.mechanisms": 3}, ["up to 8.9 % off their law from 28.46 to 284.6 Hz: take a narrower"]),
+    (loss(2), []), (loss(2, medium_absorption__band="50 600"), ["off their law from 50 to 600 Hz: take mechanisms = 3, a narrower"]),
+    (loss(1.5), []), (loss(2.5, medium_absorption__band="60 120"), ["up to 23 % off", "relaxations rise with f^2 at most"]),
     (of_file("steps", time_dt="auto"), ["dt = auto depends on the model", "dt = 0.000"]), (of_file("long", time_dt="auto"), []))
 
 
@@ -517,6 +524,9 @@ def wave_remarks(program):
         out = program.succeed(*(["-n"] if i % 8 else []), program.config({**SHOT, **changes})).out
         warned = [w for w in re.findall(r"^warning: (.*)$", out, re.M) if "no wave comes" not in w and "dispersion" not in w]
         check(len(warned) == bool(words) and all(w in "".join(warned) for w in words), f"{changes}: warned {warned}, not {words}")
+    for count, y in ((3, 2.5), (1, 2.75)):
+        words = [f"mechanisms = {count}: losses are up to", "off their law from 28.46 to 284.6 Hz", "relaxations rise with f^2 at most"]
+        program.fail(1, words, *(["-n"] if count > 1 else []), program.config({**SHOT, **loss(y, medium_mechanisms=count)}))
     for name, args in (("after", ["-n"]), ("before", ["-q"]), ("between", ["-n"])):
         words = f"w.h5:/{name}: none of its times falls on a step of the run, from 0 to 0.0198 s"
         program.fail(2, [words], *args, program.config({**SHOT, **of_file(name)}))
