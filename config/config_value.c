@@ -187,12 +187,19 @@ static int value_faces(const value *v) {
   return 0;
 }
 
+/* Does a path begin with what shells replace, as ~/x and $HOME/x? */
+static bool value_is_for_shell(const char *text) {
+  return (*text == '~' || *text == '$') && (strchr(text, '/') || !text[1]);
+}
+
 /* Copies v->text to the key's field. Text that a command line can hold but a line of a file cannot is refused, so that
  * the effective configuration can always be saved and read back. */
 static int value_copy_text(const value *v) {
   size_t length = strlen(v->text);
   if (length >= v->key->size)
     return FAIL(v->e, CONFIG_TOO_LONG, v->place, v->section, v->key->name, (int)v->key->size - 1);
+  if (value_is_for_shell(v->text))
+    return FAIL(v->e, CONFIG_SHELL, v->place, v->section, v->key->name, v->text);
   for (size_t i = 0; i < length; i++) {
     unsigned char sign = (unsigned char)v->text[i];
     bool comment = (sign == '#' || sign == ';') && (i == 0 || v->text[i - 1] == ' ');

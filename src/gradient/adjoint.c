@@ -129,7 +129,7 @@ static int adjoint_heed(adjoint *a, error *e) {
   if (stop_poll(&s->stop, ++a->heeded, &reason, &unused, e)) error_abort(e, s->engine->comm);
   if (reason == STOP_NOT) return 0;
   return FAIL(e, STOPPED, a->step, s->engine->physics.steps,
-              reason == STOP_SIGNAL ? strsignal(s->stop.signal) : "the wall time runs out",
+              reason == STOP_SIGNAL ? strsignal(s->stop.signal) : stop_wall_time(s->config->max_seconds),
               ", on the way back");
 }
 

@@ -17,6 +17,17 @@ static int64_t exact_time_rarest(double psi) {
   return psi > 0 ? (int64_t)(DISPERSION_FADES * PI / psi) : INT64_MAX;
 }
 
+/* dt is too large: which one would do. */
+static void exact_time_refuse(exact_time *t, const exact_time_of *of, bool sources) {
+  const double part = 0.999 * sin(DISPERSION_FADES * PI / 2);
+  if (sources)
+    snprintf(t->why, sizeof t->why, "dt is too large for frequencies up to %.4g Hz%s: %.4g s would do",
+             of->highest, of->column, part / (PI * of->highest));
+  else
+    snprintf(t->why, sizeof t->why, "dt is too large for all that an initial field may hold: %.4g s would do",
+             part * of->bound);
+}
+
 void exact_time_choose(exact_time *t, const config *c, const exact_time_of *of) {
   const bool field = exact_time_moves(c), sources = config_has_sources(c);
   /* A field may have all frequencies that the steps can carry. */
@@ -39,8 +50,7 @@ void exact_time_choose(exact_time *t, const config *c, const exact_time_of *of) 
   else if (sources && field)
     snprintf(t->why, sizeof t->why, "there are sources and an initial field");
   else if (rarest < 1)
-    snprintf(t->why, sizeof t->why, "dt is too large for frequencies up to %.4g Hz%s", of->highest,
-             of->column);
+    exact_time_refuse(t, of, sources);
   else if (t->every > rarest)
     snprintf(t->why, sizeof t->why, "[receivers] every = %" PRId64 " is too rare%s: %" PRId64 " would do",
              t->every, fast, rarest);

@@ -44,5 +44,5 @@ double fd_phase_velocity(int order, double points, double courant) {
   double squared = -w[0];
   for (int r = 1; r <= 4; r++) squared -= 2 * w[r] * cos(r * kh);
   double half = courant * sqrt(squared) / 2;
-  return 2 * asin(half < 1 ? half : 1) / (courant * kh);
+  return courant > 0 ? 2 * asin(half < 1 ? half : 1) / (courant * kh) : sqrt(squared) / kh;
 }

@@ -1,5 +1,6 @@
 #include "physics.h"
 #include <math.h>
+#include <stdio.h>
 #include "base/error_mpi.h"
 #include "fd.h"
 #define EQUATION_FILES
@@ -54,6 +55,17 @@ static int physics_find_bound(physics *p, const config *c, const files *files, c
   return 0;
 }
 
+/* dt is too large. The keys of as long a run, with as many samples, that is stable: a whole part of dt. */
+static int physics_refuse_dt(const physics *p, const config *c, error *e) {
+  const double parts = ceil(p->dt / p->bound);
+  char steps[48] = "", every[48] = "";
+  if (c->dt <= 0) return FAIL(e, TIME_CFL, c->cfl, p->dt, p->bound);
+  if (c->steps > 0) snprintf(steps, sizeof steps, " time.steps=%.15g", parts * (double)c->steps);
+  if (c->receivers != RECEIVERS_NONE)
+    snprintf(every, sizeof every, " receivers.every=%.15g", parts * (double)c->receivers_every);
+  return FAIL(e, TIME_UNSTABLE, p->dt, p->bound, p->dt / parts, steps, every);
+}
+
 /* Sets dt and steps. An automatic dt is shortened so that a step ends at end_time. With a given dt the run ends
  * at the first step at or after end_time. Where `steps` is given, too, it is a limit. */
 static int physics_plan_time(physics *p, const config *c, double dt_before, error *e) {
@@ -62,7 +74,7 @@ static int physics_plan_time(physics *p, const config *c, double dt_before, erro
   p->dt = c->dt > 0 ? c->dt : dt_before > 0 ? dt_before : automatic;
   p->steps = c->steps;
   if (p->dt > p->bound * (1 + 1e-12) && !c->allow_unstable && dt_before <= 0)
-    return c->dt > 0 ? FAIL(e, TIME_UNSTABLE, p->dt, p->bound) : FAIL(e, TIME_CFL, c->cfl, p->dt, p->bound);
+    return physics_refuse_dt(p, c, e);
   if (c->end_time <= 0) return 0;
   double steps = ceil(c->end_time / p->dt * (1 - ROUNDING));
   if (!(steps < 9e18)) return FAIL(e, TIME_TOO_MANY_STEPS, c->end_time, p->dt);

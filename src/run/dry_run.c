@@ -67,8 +67,23 @@ static void dry_run_partition(const shot *s, const run_needs *n) {
              dry_run_mib(maps_bytes(s)), s->config->output_path, dry_run_mib(maps_file_bytes(s->config)));
 }
 
-static void dry_run_wavelengths(const shot *s) {
+/* Of waves `of`: what each step is off by in space, and, unless courant is 0, in time. */
+static void dry_run_phase_velocity(const shot *s, const announce_waves *w, double courant, const char *of) {
   const double TOLERATED = 0.01;
+  const int order = s->config->space_order;
+  const double off = fd_phase_velocity(order, w->points, courant) - 1;
+  log_line(s->log, "phase velocity along an axis%s: %+.2f %% at %.4g Hz, %+.2f %% at %.4g Hz", of,
+           100 * (fd_phase_velocity(order, w->points * w->highest / w->dominant, courant) - 1), w->dominant,
+           100 * off, w->highest);
+  if (w->resolved && fabs(off) > TOLERATED)
+    log_line(s->log,
+             "warning: numerical dispersion%s: more than %g %% at %.4g Hz (finer grid, lower frequencies or "
+             "higher space_order)",
+             of, 100 * TOLERATED, w->highest);
+}
+
+static void dry_run_wavelengths(const shot *s) {
+  const config *c = s->config;
   const physics *p = &s->engine->physics;
   announce_waves w;
   if (!announce_find_waves(s, &w)) return;
@@ -77,15 +92,10 @@ static void dry_run_wavelengths(const shot *s) {
   log_line(s->log, "points per wavelength: %.1f at %.4g Hz, %.1f at %.4g Hz, above which little lies", points,
            w.dominant, w.points, w.highest);
   if (w.points <= 2) return;
-  const int order = s->config->space_order;
-  const double off = fd_phase_velocity(order, w.points, courant) - 1;
-  log_line(s->log, "phase velocity along an axis: %+.2f %% at %.4g Hz, %+.2f %% at %.4g Hz",
-           100 * (fd_phase_velocity(order, points, courant) - 1), w.dominant, 100 * off, w.highest);
-  if (w.resolved && (off > TOLERATED || off < -TOLERATED))
-    log_line(s->log,
-             "warning: numerical dispersion: more than %g %% at %.4g Hz (finer grid, lower frequencies or "
-             "higher space_order)",
-             100 * TOLERATED, w.highest);
+  const bool exact = s->receivers.time.removed,
+             fields = c->output_final || c->output_every || config_has_maps(c);
+  if (exact) dry_run_phase_velocity(s, &w, 0, " in traces");
+  if (!exact || fields) dry_run_phase_velocity(s, &w, courant, exact ? " in fields" : "");
 }
 
 static void dry_run_physics(const shot *s) {

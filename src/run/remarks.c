@@ -3,6 +3,7 @@
 #include <limits.h>
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include "announce.h"
 #include "base/numbers.h"
 #include "physics/place.h"
@@ -375,6 +376,9 @@ void announce_remarks(const shot *s) {
       !c->checkpoint_every_steps && c->checkpoint_every_seconds <= 0)
     log_line(s->log,
              "warning: nothing is saved: [output] final = off, and no every, receivers, maps or checkpoints");
+  if (stop_stale())
+    log_line(s->log, "warning: SLURM_JOB_END_TIME = %s was before the program began: it does not count",
+             getenv("SLURM_JOB_END_TIME"));
   if (s->from) return; /* the checkpoint says what the field is */
   remarks_gaussian(s);
   for (int i = 0; i < s->sources.count; i++) sounding += remarks_sounds(s, i);

@@ -252,7 +252,7 @@ const char *shot_queue_says(enum on_stop_kind kind) {
 static void queue_stop(shot_queue *q, int reason) {
   if (!reason || q->stop) return;
   q->stop = reason;
-  const char *what = reason > 0 ? stop_signal_name(reason) : "the wall time runs out";
+  const char *what = reason > 0 ? stop_signal_name(reason) : stop_wall_time(q->s.config->max_seconds);
   if (reason < 0 || !stop_answered())
     log_line(q->s.log, "%s%s: %s", what, reason > 0 ? " received" : "",
              shot_queue_says(q->s.config->survey_on_stop));
@@ -532,7 +532,8 @@ static int queue_conclude(shot_queue *q, error *e) {
   if (q->started) q->totals.seconds = MPI_Wtime() - q->begin;
   TRY(queue_write_table(q, true, e));
   if (t->done + t->failed < t->shots)
-    return FAIL(e, SURVEY_STOPPED, q->stop > 0 ? strsignal(q->stop) : "the wall time runs out", t->done,
+    return FAIL(e, SURVEY_STOPPED,
+                q->stop > 0 ? strsignal(q->stop) : stop_wall_time(q->s.config->max_seconds), t->done,
                 t->shots);
   if (!t->failed) return 0;
   const shot_line *l = &q->s.lines->list[q->worst - q->entries];

@@ -54,7 +54,8 @@ static int shot_save_due(shot *s, enum stop_reason *reason, error *e) {
 }
 
 static int shot_stopped(const shot *s, enum stop_reason reason, error *e) {
-  const char *why = reason == STOP_WALL_TIME ? "the wall time runs out" : strsignal(s->stop.signal);
+  const char *why =
+      reason == STOP_WALL_TIME ? stop_wall_time(s->config->max_seconds) : strsignal(s->stop.signal);
   return FAIL(e, STOPPED, s->stepper.step, s->engine->physics.steps, why,
               shot_drops(s) ? "" : "; checkpoint written, run again with --restart auto");
 }

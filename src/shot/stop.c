@@ -171,8 +171,8 @@ bool stop_answered(void) {
   return atomic_exchange(&stop_done_answering, true);
 }
 
-/* When the job ends by Slurm, which says so in seconds since 1970: s since stop_begin; INFINITY: it does not end. */
-static double stop_slurm_limit(void) {
+/* When the job ends by Slurm, which says so in seconds since 1970: s since stop_begin; INFINITY: it does not say. */
+static double stop_slurm_end(void) {
   const char *text = getenv("SLURM_JOB_END_TIME");
   char *end;
   double at = text ? strtod(text, &end) : 0;
@@ -180,8 +180,18 @@ static double stop_slurm_limit(void) {
   return stop_clock() + at - (double)time(NULL);
 }
 
+bool stop_stale(void) {
+  return stop_slurm_end() <= 0;
+}
+
 double stop_ends(double most) {
-  return fmin(most > 0 ? most : INFINITY, stop_slurm_limit());
+  return fmin(most > 0 ? most : INFINITY, stop_stale() ? INFINITY : stop_slurm_end());
+}
+
+const char *stop_wall_time(double most) {
+  const bool slurm = most <= 0 || (!stop_stale() && stop_slurm_end() < most);
+  return slurm ? "the wall time runs out (SLURM_JOB_END_TIME)"
+               : "the wall time runs out ([time] max_seconds)";
 }
 
 void stop_say(const char *text) {

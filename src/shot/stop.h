@@ -48,8 +48,13 @@ const char *stop_signal_name(int number);
 int stop_signal(void);
 /* What the answer to a signal says instead of what a run does; static. */
 void stop_say(const char *text);
-/* When the run ends by `most` or SLURM_JOB_END_TIME, s since stop_begin; INFINITY: never. */
+/* When the run ends by `most` or SLURM_JOB_END_TIME, s since stop_begin; INFINITY: never. A SLURM_JOB_END_TIME before
+ * stop_begin is that of another job, or was prolonged: it does not count. */
 double stop_ends(double most);
+/* Is there one? */
+bool stop_stale(void);
+/* "the wall time runs out", and by which of the two. Static. */
+const char *stop_wall_time(double most);
 /* Seconds since stop_begin. */
 double stop_clock(void);
 /* From now on the first signal, also one that has already come, ends the program: nothing is saved (a benchmark, a dry

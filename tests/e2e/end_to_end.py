@@ -212,11 +212,15 @@ def unstable(program):
     """A dt above the stability bound, given or by cfl, is exit 3 before the first step, on any number of ranks."""
     config = program.config({"equation.type": "wave", "time.steps": 3})
     for n, options, words in ((0, ["time.dt=1"], ["dt = 1 s is above the stability bound"]), (2, ["time.dt=1"], ["dt = 1 s"]),
-                              (0, ["time.cfl=1.01"], ["[time] cfl = 1.01 makes dt"]), (3, ["time.cfl=2", "equation.type=heat"], ["cfl = 2"]),
+                              (0, ["time.dt=4e-4"], ["bound of 0.000301904", " s: time.dt=0.0002 time.steps=6 is stable and as long"]),
+                              (0, ["time.dt=1e-3", "receivers.points=9 6 9", "receivers.every=5"],
+                               ["time.dt=0.00025 time.steps=12 receivers.every=20 is stable"]),
+                              (0, ["time.cfl=1.01"], ["[time] cfl = 1.01 makes dt", "which is cfl = 1"]), (3, ["time.cfl=2", "equation.type=heat"], ["cfl = 2"]),
                               (0, ["time.cfl=2", "time.end_time=1e-9"], ["cfl = 2"]), (0, ["-n", "time.cfl=2"], ["cfl = 2"])):
         program.fail(3, words, *options[:options[0] == "-n"], config, *options[options[0] == "-n":], np=n)
     check(not list(program.folder.glob("out/*")), "files were written")
     program.succeed("-q", config, "time.cfl=1")
+    program.succeed("-q", config, "time.dt=0.00025", "time.steps=12", "receivers.every=20")
     program.succeed("-q", config, "time.cfl=1.01", "time.allow_unstable=on")
     program.succeed("-q", config, "time.cfl=1.01", "time.dt=1e-5")
 
@@ -435,6 +439,13 @@ def remarks(program):
             out = program.succeed(*args, program.config({**SHOT, **changes})).out
             warned = re.findall(r"^warning: (.*)$", out, re.M)
             check(warned == expected, f"{args} {changes}: warned {warned}, not {expected}")
+    past = program.config({**SHOT, "time.steps": 3000}), "SLURM_JOB_END_TIME = 5 was before the program began: it does not count"
+    check(f"warning: {past[1]}\n" in program.succeed(past[0], env={"SLURM_JOB_END_TIME": "5"}).out, "a job that has ended counts")
+    config = program.config({**SHOT, "source.1.position": None, "source.1.f0": None, "initial.u": "random"})
+    for dt, words in ((3e-4, "kept in traces: dt is too large for all that an initial field may hold: 0.0002868 s would do"),
+                      (0.0002868, "removed from signals and traces")):
+        out = program.succeed(config, f"time.dt={dt}").out
+        check(f"time: dispersion {words}\n" in out, f"dt = {dt}: {out}")
     for equation in ("jacobi", "heat"):
         for initial, expected in (("zero", [SILENT]), ("0", [SILENT]), ("0.5", [])):
             out = program.succeed("-n", program.config({"equation.type": equation, "initial.u": initial})).out
@@ -542,6 +553,10 @@ def wave_remarks(program):
                                ("slow_fast", 4, "dispersion removed"), ("slow_only", 6, "dispersion removed")):
         out = program.succeed(program.config({**SHOT, **of_set(name), "receivers.every": every}), np=every % 4).out
         check(re.search(words, out), f"{name}, every {every}: {out}")
+    for dispersion, words in (("removed", ["in traces: -0.00 % at 90 Hz, -0.01 % at", "in fields: +0.05 % at 90 Hz, +0.33 % at"]), ("kept", [": +0.05 % at 90"])):
+        out = program.succeed("-n", program.config({**SHOT, "time.dispersion": dispersion})).out
+        found = re.findall(r"^phase velocity along an axis(.*)$", out, re.M)
+        check(len(found) == len(words) and all(a.strip().startswith(b) for a, b in zip(found, words)), f"{dispersion}: {out}")
     out = program.succeed("-n", program.config({"equation.type": "heat", "initial.u": "gaussian", "initial.width": 0.5})).out
     check("warning" not in out, f"heat: {out}")
 

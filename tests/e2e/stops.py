@@ -46,7 +46,8 @@ class Leg:
         newest = max(checkpoints(program))
         check(newest > max(known, default=0), f"{self.name}: no new checkpoint: {result}")
         if self.to != "mpirun" or not self.ranks:  # mpirun may lose last words when it is told to go
-            check(said and int(said.group(1)) == newest, f"{self.name}: expected to hear of step {newest}: {result}")
+            limit = "" if self.number else "the wall time runs out (SLURM_JOB_END_TIME)" if env else "([time] max_seconds)"
+            check(said and int(said.group(1)) == newest and limit in result.err, f"{self.name}: expected to hear of step {newest}: {result}")
             check(result.out.splitlines()[-1].endswith(f".{newest:08d}.h5 (the newest checkpoint)"),
                   f"{self.name}: the log ends otherwise: {result}")
         check(not known or f"step {max(known)}\n" in result.out, f"{self.name}: not from the newest of {known}: {result}")
@@ -68,6 +69,7 @@ QUICK_LEGS = [
     Leg("SIGTERM to mpirun, 3 ranks, with patience", [1, 143], 3, signal.SIGTERM, launch=PATIENT),
     Leg("SIGINT without mpirun", [75], 0, signal.SIGINT),
     Leg("time.max_seconds = 2", [75], 1, options=["time.max_seconds=2"]),
+    Leg("SLURM_JOB_END_TIME without mpirun", [75], 0, options=["time.max_seconds=1000"], env={"SLURM_JOB_END_TIME": lambda: str(int(time.time()) + 3)}),
 ]
 
 

@@ -20,7 +20,8 @@ TEST(test_syntax) {
       {"[source.]\n", NULL, "t.ini:1: [source.]: unknown section (did you mean 'source.1'?)"},
       {"[source.2147483648]\n", NULL,
        "t.ini:1: [source.2147483648]: unknown section (known: grid, equation, time, jacobi, medium, survey, "
-       "initial, boundary, source.1, sources, receivers, gradient, output, maps, checkpoint, parallel, device, "
+       "initial, boundary, source.1, sources, receivers, gradient, output, maps, checkpoint, parallel, "
+       "device, "
        "report)"},
       {"[source.7]\nfo = 1\n", NULL, "t.ini:2: [source.7] fo: unknown key (did you mean 'f0'?)"},
       {"[source.7]\nf0 = 1\n[source.8]\nf0 = 1\n[source.7]\nf0 = 1\n", NULL,
@@ -115,6 +116,14 @@ TEST(test_overrides_refused) {
        "&: control characters, and # or ; after a blank or at the start, cannot be part of a value"},
       {BASE, "output.path=;b",
        "&: control characters, and # or ; after a blank or at the start, cannot be part of a value"},
+      {BASE, "output.path=~/x",
+       "&: ~ and $ are not expanded: expected the folder itself (or ./ before its name), got @"},
+      {BASE, "checkpoint.path=~",
+       "&: ~ and $ are not expanded: expected the folder itself (or ./ before its name), got @"},
+      {BASE, "initial.u=~me/b.h5:/u",
+       "&: ~ and $ are not expanded: expected the folder itself (or ./ before its name), got @"},
+      {BASE, "report.file=$HOME/r",
+       "&: ~ and $ are not expanded: expected the folder itself (or ./ before its name), got @"},
       {BASE, "initial.u=a\nb:/u",
        "&: control characters, and # or ; after a blank or at the start, cannot be part of a value"},
   };
@@ -160,7 +169,8 @@ TEST(test_long_names) {
   char text[8192], message[1024];
   snprintf(text, sizeof text, BASE "[output]\n%04000d = 1", 0);
   snprintf(message, sizeof message,
-           "t.ini:8: [output] %0100d: unknown key (known: path, name, every, final, box, stride, compress)", 0);
+           "t.ini:8: [output] %0100d: unknown key (known: path, name, every, final, box, stride, compress)",
+           0);
   expect_refused(text, NULL, message);
   snprintf(text, sizeof text, "%0500d = 1", 0);
   snprintf(message, sizeof message, "t.ini:1: %0100d: comes before any [section]", 0);

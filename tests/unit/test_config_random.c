@@ -46,7 +46,7 @@ static void put_positions(char *text, size_t room, const config *c, bool line) {
 static void put_text(char *text, int length) {
   for (int i = 0; i < length; i++) do
       text[i] = (char)('!' + random_below('~' - '!'));
-    while (i == 0 && (text[0] == '#' || text[0] == ';'));
+    while (i == 0 && strchr("#;~$", text[0]));
   text[length] = '\0';
 }
 

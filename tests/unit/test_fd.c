@@ -52,6 +52,7 @@ TEST(phase_velocity_is_that_of_leapfrog) {
       assert_true(fabs(fd_phase_velocity(order, points, courant) / (omega / (courant * kh)) - 1) < 1e-10);
     }
   assert_true(fabs(fd_phase_velocity(8, 10, 0.01) - 1) < 1e-4);
+  assert_true(fabs(fd_phase_velocity(2, 5, 0) / fd_phase_velocity(2, 5, 1e-4) - 1) < 1e-7);
   assert_true(fd_phase_velocity(2, 5, 0.01) < 0.95);
 }
 
