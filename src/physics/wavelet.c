@@ -309,6 +309,7 @@ static int wavelet_find_spectrum(const table *t, double dt, wavelet_use *use, er
                                            : t->values[i];
     most = fmax(most, fabs(x[i][0]));
   }
+  use->silent = most == 0;
   if (most > 0) {
     const double first = x[0][0], rise = (x[at.count - 1][0] - first) / fmax(1, (double)at.count - 1);
     use->start = fmin(1, fabs(wavelet_curve(t, dt, use->begin, 0)) / most);

@@ -67,6 +67,7 @@ typedef struct wavelet_steps {
 /* What a run makes of a wavelet. */
 typedef struct wavelet_use {
   int columns; /* of its table; 0: a formula */
+  bool silent; /* all values of the table are 0 */
   int64_t begin,
       end; /* the steps of the run for which the table has values; all of a formula's; none: equal */
   double start,

@@ -7,6 +7,7 @@
 #include "physics/fd.h"
 #include "announce.h"
 #include "report.h"
+#include "shot/initial_file.h"
 #include "shot/maps.h"
 #include "shot/shot.h"
 #include "shot/restart.h"
@@ -147,10 +148,16 @@ static int dry_run_take_nothing(void *context, int z, int planes, float *values,
   return 0;
 }
 
-/* Reads it as a run does: better refused now than after hours in a queue. */
-static int dry_run_check_input(const shot *s, const char *dataset, error *e) {
-  TRY(engine_read_field(s->engine, dataset, QUANTITY_NONE, dry_run_take_nothing, NULL, e));
-  dry_run_tell_input(s, dataset);
+/* Reads them as a run does: better refused now than after hours in a queue. */
+static int dry_run_check_fields(const shot *s, error *e) {
+  const config *c = s->config;
+  if (c->initial == INITIAL_FILE) {
+    TRY(initial_file_read(s, dry_run_take_nothing, NULL, e));
+    dry_run_tell_input(s, c->initial_file);
+  }
+  if (c->previous != PREVIOUS_FILE) return 0;
+  TRY(engine_read_field(s->engine, c->previous_file, QUANTITY_NONE, dry_run_take_nothing, NULL, e));
+  dry_run_tell_input(s, c->previous_file);
   return 0;
 }
 
@@ -163,8 +170,7 @@ static int dry_run_check_files(shot *s, error *e) {
         physics_medium(c, i, &number); /* its values have been read for the stability bound */
     if (medium) dry_run_tell_input(s, medium);
   }
-  if (c->initial == INITIAL_FILE && !s->from) TRY(dry_run_check_input(s, c->initial_file, e));
-  if (c->previous == PREVIOUS_FILE && !s->from) TRY(dry_run_check_input(s, c->previous_file, e));
+  if (!s->from) TRY(dry_run_check_fields(s, e));
   TRY(sources_check(&s->sources, c, e));
   TRY(shot_check_paths(s, e));
   TRY(announce_check_report(s, e));

@@ -37,9 +37,32 @@ static bool remarks_held(const config *c, const double position[3]) {
 static bool remarks_sounds(const shot *s, int i) {
   const config *c = s->config;
   if (remarks_held(c, s->sources.positions[i])) return false;
-  if (i >= c->source_count) return true;
+  if (i >= c->source_count) return c->sources_mode == SOURCES_IMPOSE || !s->sources.set.use.silent;
   const source_config *from = &c->sources[i];
-  return from->amplitude != 0 && (from->wavelet == WAVELET_FILE || from->t0 > -1 / from->f0);
+  if (from->wavelet == WAVELET_FILE) return from->amplitude != 0 && !s->sources.uses[i].silent;
+  return from->amplitude != 0 && from->t0 > -1 / from->f0;
+}
+
+/* Logs how many sources emit nothing, and the first of them. Returns how many there are that do. */
+static int remarks_silent(const shot *s) {
+  const config *c = s->config;
+  int silent = 0, first = 0;
+  char which[96] = "every source";
+  for (int i = 0; i < s->sources.count; i++)
+    if (!remarks_sounds(s, i) && silent++ == 0) first = i;
+  if (silent < s->sources.count && first < c->source_count)
+    snprintf(which, sizeof which, "%d of %d sources, first [source.%d],", silent, s->sources.count,
+             c->sources[first].number);
+  else if (silent < s->sources.count)
+    snprintf(which, sizeof which, "%d of %d sources, first row %d of [sources] positions,", silent,
+             s->sources.count, first - c->source_count);
+  if (silent)
+    log_line(
+        s->log,
+        "warning: %s emit%s nothing: amplitude or values are 0, the wavelet is over before the run (t0), "
+        "or the place lies on a dirichlet face, where the field is 0",
+        which, silent < s->sources.count ? "" : "s");
+  return s->sources.count - silent;
 }
 
 /* How many wavelets there are: of each [source.N], then one for all of [sources], of the greatest signal. */
@@ -137,7 +160,7 @@ static void remarks_receivers(const shot *s, bool rest) {
   const double sampling = c->receivers_interpolation == INTERPOLATION_SINC ? remarks_sampling(s) : 0;
   const double end = s->engine->physics.dt * (double)s->engine->physics.steps;
   double arrival = INFINITY;
-  int held = 0;
+  int held = 0, first = 0;
   if (r->count && c->receivers_every > s->engine->physics.steps)
     log_line(s->log,
              "warning: [receivers] every = %" PRId64 ", but the run has %" PRId64
@@ -145,12 +168,17 @@ static void remarks_receivers(const shot *s, bool rest) {
              c->receivers_every, s->engine->physics.steps);
   rest = rest && (double)r->count * s->sources.count < 1e9; /* ways; more take seconds */
   for (int i = 0; i < r->count; i++) {
-    held += remarks_held(c, r->positions[i]);
+    if (remarks_held(c, r->positions[i]) && held++ == 0) first = i;
     if (rest && arrival > end) arrival = fmin(arrival, remarks_arrival(s, r->positions[i]));
   }
   if (r->count && held == r->count)
     log_line(s->log, "warning: every receiver lies on a dirichlet face, where the field is 0");
-  else if (r->count && rest && arrival > end)
+  else if (held)
+    log_line(s->log,
+             "warning: %d of %d receivers lie on a dirichlet face, where the field is 0, first row %d, (x, "
+             "y, z) = (%g, %g, %g) m",
+             held, r->count, first, r->positions[first][0], r->positions[first][1], r->positions[first][2]);
+  if (held < r->count && rest && arrival > end)
     log_line(
         s->log,
         "warning: no wave comes to a receiver: the first one would at about %.4g s, the run ends at %.4g s",
@@ -370,7 +398,6 @@ static void remarks_waves(const shot *s) {
 void announce_remarks(const shot *s) {
   const config *c = s->config;
   const bool rest = remarks_at_rest(c);
-  int sounding = 0;
   if (c->idle[0]) log_line(s->log, "ignored settings: %s", c->idle);
   if (!c->output_final && !c->output_every && c->receivers == RECEIVERS_NONE && !config_has_maps(c) &&
       !c->checkpoint_every_steps && c->checkpoint_every_seconds <= 0)
@@ -381,12 +408,7 @@ void announce_remarks(const shot *s) {
              getenv("SLURM_JOB_END_TIME"));
   if (s->from) return; /* the checkpoint says what the field is */
   remarks_gaussian(s);
-  for (int i = 0; i < s->sources.count; i++) sounding += remarks_sounds(s, i);
-  if (s->sources.count && !sounding)
-    log_line(
-        s->log,
-        "warning: every source has amplitude 0, is over before the run (t0), or lies on a dirichlet face, "
-        "where the field is 0");
+  const int sounding = remarks_silent(s);
   if (rest && !sounding)
     log_line(s->log, "warning: nothing can happen: the initial field is 0, and nothing changes it");
   else

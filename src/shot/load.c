@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include "base/error_mpi.h"
 #include "physics/initial.h"
+#include "initial_file.h"
 #include "restart.h"
 
 enum { COPY_REPEATS = 10 };
@@ -70,7 +71,7 @@ static int load_sigma(shot *s, int which, error *e) {
 static int load_field(shot *s, error *e) {
   s->transfer.field = s->stepper.memory[0];
   if (s->config->initial == INITIAL_FILE)
-    engine_read_field(s->engine, s->config->initial_file, QUANTITY_NONE, transfer_to_device, &s->transfer, e);
+    initial_file_read(s, transfer_to_device, &s->transfer, e);
   else
     load_initial(s, e);
   TRY(error_agree(e, s->engine->comm));

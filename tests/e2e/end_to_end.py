@@ -405,7 +405,10 @@ SHOT = {"equation.type": "wave", "initial.u": "zero", "source.1.position": "9 6 
         "time.steps": 100, "receivers.points": "9 2 9, 15 6 9"}
 SLOW = {"source.1.f0": 10, "source.1.t0": 0.1}
 SILENT = "nothing can happen: the initial field is 0, and nothing changes it"
-SOURCES = "every source has amplitude 0, is over before the run (t0), or lies on a dirichlet face, where the field is 0"
+MUTE = ("nothing: amplitude or values are 0, the wavelet is over before the run (t0), or the place lies on a dirichlet face, where the field "
+        "is 0")
+SOURCES = "every source emits " + MUTE
+SECOND = {"source.2.position": "9 0 9", "source.2.f0": 90, "boundary.y_lo": "dirichlet"}
 RECEIVERS = "every receiver lies on a dirichlet face, where the field is 0"
 BETWEEN = {"receivers.points": None, "receivers.line": "3.3 4.4 9.3 14.3 4.4 9.3 12"}  # 512 points each, of 20 x 9 x 9
 REMARKS = (  # changes to SHOT, and what the run warns of
@@ -415,7 +418,9 @@ REMARKS = (  # changes to SHOT, and what the run warns of
     ({"source.1.position": "9 6 18", "boundary.z_hi": "dirichlet"}, [SOURCES, SILENT]),
     ({"source.1.position": "9 6 17.9", "boundary.z_hi": "dirichlet"}, []),
     ({"receivers.points": "9 0 9, 9 0 10", "boundary.y_lo": "dirichlet"}, [RECEIVERS]),
-    ({"receivers.points": "9 0 9, 9 1 10", "boundary.y_lo": "dirichlet"}, []),
+    ({"receivers.points": "9 1 9, 9 0 10", "boundary.y_lo": "dirichlet"}, [
+        "1 of 2 receivers lie on a dirichlet face, where the field is 0, first row 1, (x, y, z) = (9, 0, 10) m"]),
+    (SECOND, ["1 of 2 sources, first [source.2], emit " + MUTE]), ({**SECOND, "source.1.amplitude": 0}, [SOURCES, SILENT]),
     ({"source.1.t0": 0.04}, ["no wave comes to a receiver: the first one would at about 0.03156 s, the run ends at 0.02 s"]),
     ({"source.1.t0": 0.04, "initial.u": "random"}, []), ({"source.1.t0": 0.04, "time.steps": 200}, []),
     ({"medium.velocity": 150, **SLOW}, [
@@ -470,8 +475,9 @@ def wave_tables(program):
             file[name] = np.c_[rows + begin, ricker(f, rows)]
         file["long"], file["between"] = np.c_[t, ricker(60, t)], np.c_[rows / 1e4 + 2.5e-4, ricker(60, rows)]
         file["slow_fast"] = np.stack([10 * ricker(60, t), ricker(160, t), np.random.default_rng(1).uniform(-1e-3, 1e-3, 500), 0 * t], 1)
-        file["nine"] = file["slow_fast"][:9]
+        file["nine"], file["one"] = file["slow_fast"][:9], ricker(60, t)
         file["slow_only"] = file["slow_fast"][...] * [1, 0.005, 1, 1]
+        file["zero"], file["zeros"], file["on_face"] = np.c_[rows, 0 * rows], np.zeros((500, 2)), [[9, 6, 9], [8, 0, 9], [9, 0, 9.0]]
         file["s"] = [[9, 6, 9], [9.5, 5, 9], [12, 3, 9], [4, 4, 4.0]]
         file["p"], ramp = [[9, 2, 9], [15, 6, 9.0]], np.linspace(0, 1, 19 * 12 * 20).reshape(19, 12, 20)
         file["v"], file["slow"], file["q"] = 1.5 + 3 * ramp, 800 + 2200 * ramp, 12 + 200 * ramp
@@ -497,7 +503,7 @@ WAVES = (  # changes to SHOT, and words of the warning, if any
     ({"grid.dy": 2}, ["3.33 points per wavelength at 225 Hz"]),
     ({"medium.velocity": "w.h5:/slow", "time.dt": 1e-4}, [FEW, "at 800 m/s"]),
     ({"grid.ny": 1, "grid.dy": 1e6, "source.1.position": "9 0 9", "receivers.points": "9 0 5"}, []),
-    ({"source.1.f0": 160, "source.1.amplitude": 0, "initial.u": "random"}, ["every source has amplitude 0"]),
+    ({"source.1.f0": 160, "source.1.amplitude": 0, "initial.u": "random"}, ["every source emits nothing"]),
     ({"source.1.t0": -0.02, "initial.u": "random"}, ["is over before the run (t0)"]),
     ({"initial.u": "gaussian", "initial.width": 1.6}, ["[initial] width = 1.6 m"]),
     ({"initial.u": "gaussian", "initial.width": 1.7}, []),
@@ -524,6 +530,9 @@ WAVES = (  # changes to SHOT, and words of the warning, if any
     ({"medium.quality": "w.h5:/q", "medium.mechanisms": 3}, ["up to 8.9 % off their law from 28.46 to 284.6 Hz: take a narrower"]),
     (loss(2), []), (loss(2, medium_absorption__band="50 600"), ["off their law from 50 to 600 Hz: take mechanisms = 3, a narrower"]),
     (loss(1.5), []), (loss(2.5, medium_absorption__band="60 120"), ["up to 23 % off", "relaxations rise with f^2 at most"]),
+    (of_file("zero", initial_u="random"), ["every source emits nothing"]),
+    ({**of_set("zeros"), "sources.positions": "w.h5:/p", "initial.u": "random"}, ["every source emits nothing"]),
+    ({**of_set("one"), "sources.positions": "w.h5:/on_face", "boundary.y_lo": "dirichlet"}, ["2 of 3 sources, first row 1 of [sources]"]),
     (of_file("steps", time_dt="auto"), ["dt = auto depends on the model", "dt = 0.000"]), (of_file("long", time_dt="auto"), []))
 
 

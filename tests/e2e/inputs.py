@@ -3,6 +3,7 @@
 inputs.py CASE STENCIL MPIEXEC   |   inputs.py --list
 """
 import os
+import re
 import struct
 import sys
 
@@ -269,6 +270,25 @@ def spacing(program):
             out = program.succeed(config, *([] if ranks else ["-n"]), np=ranks, **QUICK).out
             words = f"input: {name}: warning: its spacing is {' '.join(map(str, said))} m, the grid's 1 1 1"
             check(out.count(words) == out.count("spacing is") == warned, f"{said}, ny = {ny}, {io}: {out}")
+
+
+@case
+def resolution(program):
+    """An initial field that the grid does not resolve is warned of in one line, by any ranks, wherever it lies; one that it does is not."""
+    z, x = np.mgrid[:40, :50]
+    gaussian = lambda width, at: np.exp(-((z - at)**2 + (x - 25)**2) / 2 / width**2)
+    block = lambda at: (abs(z - at) < 2) & (abs(x - 25) < 8)
+    right = [gaussian(4, 20), gaussian(2, 20), gaussian(4, -2), np.cos(2 * np.pi * z / 6 + 0.3), 1 + z, 0 * z]
+    wrong = [gaussian(1, 20), gaussian(1.2, 3), block(20), block(38), np.cos(2 * np.pi * z / 3)]
+    for i, u in enumerate(right + wrong):
+        name = with_attributes(program, np.array(u, "f4")[:, None], {})
+        changes = {"equation.type": "wave", "initial.u": name, "grid.nx": 50, "grid.ny": 1, "grid.nz": 40}
+        for ranks, io in ((0, "auto"), (3, "auto"), (3, "server"))[:1 if i % 5 else 3]:
+            out = program.succeed(program.config({**changes, "parallel.io": io}), *([] if i % 2 or ranks else ["-n"]), np=ranks, **QUICK).out
+            found = re.findall(r"^input: data.h5:/d: warning: (.*) % of the field's energy .* 4 points per wavelength along [xz],", out, re.M)
+            check(len(found) == (i >= len(right)), f"field {i}, {ranks} ranks, {io}: {out}")
+    heat = program.succeed("-n", program.config({**changes, "equation.type": "heat"})).out
+    check("points per wavelength" not in heat, heat)
 
 
 @case

@@ -1,0 +1,12 @@
+/* An initial field that is a file's, and whether the grid resolves it. */
+#ifndef STENCIL_INITIAL_FILE_H
+#define STENCIL_INITIAL_FILE_H
+
+#include "shot.h"
+
+/* Reads own planes of [initial] u = FILE and hands them on, as engine_read_field does. Of a wave, logs a warning where a part
+ * of its energy that shows in traces is in waves of fewer than about 4 points per wavelength along an axis. Collective,
+ * agreed. */
+int initial_file_read(const shot *s, field_sink *sink, void *context, error *e);
+
+#endif
