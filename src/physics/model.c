@@ -295,7 +295,8 @@ static void model_set_law(model *m, const config *c) {
 static int model_find_losses(model *m, const config *c, const files *files, const slab *s, const float *v,
                              error *e) {
   const bool quality = config_has_medium(c, MEDIUM_QUALITY);
-  double power, range[2] = {0, -INFINITY};
+  const double COUNTS = 0.1; /* of the strongest loss: what is weaker attenuates little */
+  double power, least = INFINITY;
   model_set_law(m, c);
   for (size_t i = 0; i < model_points(s); i++) {
     double loss;
@@ -304,11 +305,13 @@ static int model_find_losses(model *m, const config *c, const files *files, cons
     else
       loss = relaxation_of_attenuation(m->loss[i], c->absorption_power, m->law.reference, v[i]);
     m->loss[i] = (float)loss;
-    range[0] = fmax(range[0], m->loss[i]), range[1] = fmax(range[1], -m->loss[i]);
+    m->law.loss = fmax(m->law.loss, m->loss[i]);
   }
   if (quality) relaxation_of_quality(m->strength.min, &power, &m->law.power);
-  MPI_TRY(e, MPI_Allreduce(MPI_IN_PLACE, range, 2, MPI_DOUBLE, MPI_MAX, files->compute));
-  m->law.loss = range[0], m->law.least = -range[1];
+  MPI_TRY(e, MPI_Allreduce(MPI_IN_PLACE, &m->law.loss, 1, MPI_DOUBLE, MPI_MAX, files->compute));
+  for (size_t i = 0; i < model_points(s); i++)
+    if (m->loss[i] >= COUNTS * m->law.loss) least = fmin(least, m->loss[i]);
+  MPI_TRY(e, MPI_Allreduce(&least, &m->law.least, 1, MPI_DOUBLE, MPI_MIN, files->compute));
   return 0;
 }
 

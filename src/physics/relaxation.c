@@ -170,7 +170,7 @@ static double relaxation_error(const relaxation *r, const loss_law *law, double 
 }
 
 bool relaxation_fit(relaxation *r, const loss_law *law, int count, double dt) {
-  const double SPREADS[] = {0.3, 0.6, 1}, SHIFTS[] = {-1.5, 0, 1}, LEAST_THAT_COUNTS = 0.1;
+  const double SPREADS[] = {0.3, 0.6, 1}, SHIFTS[] = {-1.5, 0, 1};
   double best = INFINITY, chosen[UNKNOWNS];
   *r = (relaxation){.count = count, .dt = dt, .reference = law->reference};
   if (!(law->highest * dt < 2) || !(law->reference * dt < 2)) return false;
@@ -189,7 +189,6 @@ bool relaxation_fit(relaxation *r, const loss_law *law, int count, double dt) {
     for (int k = 0; k < 2 * count; k++) chosen[k] = x[k];
   }
   relaxation_set(r, chosen);
-  r->worst = fmax(relaxation_error(r, law, law->loss),
-                  relaxation_error(r, law, fmax(law->least, LEAST_THAT_COUNTS * law->loss)));
+  r->worst = fmax(relaxation_error(r, law, law->loss), relaxation_error(r, law, law->least));
   return true;
 }

@@ -15,14 +15,14 @@ typedef struct loss_law {
   double reference;       /* rad/s */
   double lowest, highest; /* rad/s: the band in which the law is to hold */
   double loss, power;     /* of the strongest loss of the medium */
-  double least;           /* its weakest loss, at the reference */
+  double least;           /* the weakest loss that counts, at the reference */
 } loss_law;
 
 typedef struct relaxation {
   int count;
   double dt, reference; /* s, rad/s */
   double a[RELAXATIONS_MAX], b[RELAXATIONS_MAX];
-  double worst; /* |alpha / law - 1| in the band, of losses from the strongest down to a tenth of it */
+  double worst; /* |alpha / law - 1| in the band, of the strongest loss or the weakest that counts */
 } relaxation;
 
 /* The loss at the reference and the power of a quality factor (E. Kjartansson, J. Geophys. Res. 84 (1979), 4737). */

@@ -38,10 +38,10 @@ static initial_file_sets initial_file_weights(int axis, int index) {
 static void initial_file_add_plane(initial_file_sets *own, const float *u, int z, const int points[2],
                                    initial_file_sets *along, const initial_file_sets *weights) {
   const initial_file_sets of_z = initial_file_weights(2, z);
-  *own = of_z - of_z;
+  *own = (initial_file_sets){0};
   for (int y = 0; y < points[1]; y++, u += points[0]) {
     const initial_file_sets of_y = initial_file_weights(1, y), of_row = of_y * of_z;
-    initial_file_sets across = of_z - of_z;
+    initial_file_sets across = {0};
     for (int x = 0; x < points[0]; x++) {
       along[x] += of_row * (double)u[x];
       across += weights[x] * (double)u[x];
