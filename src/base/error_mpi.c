@@ -1,4 +1,5 @@
 #include "error_mpi.h"
+#include <dlfcn.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -36,6 +37,15 @@ int mpi_reduce_all(void *values, int count, MPI_Datatype type, MPI_Op op, MPI_Co
 int mpi_meet(MPI_Comm comm) {
   int ranks, rc = MPI_Comm_size(comm, &ranks);
   return rc || ranks == 1 ? rc : MPI_Barrier(comm);
+}
+
+int mpi_end(void) {
+#if defined OMPI_MAJOR_VERSION && OMPI_MAJOR_VERSION == 4
+  int (*halt)(const char *thread);
+  *(void **)&halt = dlsym(RTLD_DEFAULT, "opal_progress_thread_pause");
+  if (halt) halt(NULL); /* it lets the event that runs end, and joins the thread */
+#endif
+  return MPI_Finalize();
 }
 
 int error_agree_on(error *e, MPI_Comm comm) {

@@ -158,14 +158,18 @@ static int main_job(int argc, char **argv, const cli *options, MPI_Comm comm, er
 }
 
 /* On one node Open MPI needs no network, and to ask all that it knows takes 0.3 s; a process that no launcher has
- * started needs no daemon beside it, which takes 0.5 s. An MPI that reads the memory of GPUs may do so by a network's
+ * started needs no daemon beside it, which takes 0.5 s, and no folder in TMPDIR, which all such processes share: one that
+ * ends would remove it under one that begins. An MPI that reads the memory of GPUs may do so by a network's
  * way alone. */
 static void main_spare_networks(int started) {
   bool reads_gpus = false;
 #if defined(MPIX_CUDA_AWARE_SUPPORT)
   reads_gpus = MPIX_CUDA_AWARE_SUPPORT;
 #endif
-  if (started <= 1) setenv("OMPI_MCA_ess_singleton_isolated", "1", 0);
+  if (started <= 1) {
+    setenv("OMPI_MCA_ess_singleton_isolated", "1", 0);
+    setenv("OMPI_MCA_orte_create_session_dirs", "0", 0);
+  }
   if (!launcher_one_node() || (reads_gpus && started > 1)) return;
   setenv("OMPI_MCA_pml", "ob1", 0);
   setenv("OMPI_MCA_btl", started > 1 ? "^openib,ofi,uct,usnic" : "self", 0);
@@ -196,7 +200,7 @@ static int main_start_mpi(MPI_Comm *comm, error *e) {
 static void main_end_mpi(MPI_Comm *comm) {
   if (*comm == MPI_COMM_NULL) return;
   MPI_Comm_free(comm);
-  MPI_Finalize();
+  mpi_end();
 }
 
 /* --help, --example, --version, without MPI. Under a launcher only the first process prints. */

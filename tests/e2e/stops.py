@@ -201,6 +201,31 @@ def answers_no_more(program):
     check(result.code == 75 and "received" not in result.out and checkpoints(program), str(result))
 
 
+# Threads that wait for something come to it 0.2 s late.
+LATE_THREADS = """#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <poll.h>
+#include <unistd.h>
+int poll(struct pollfd *files, nfds_t count, int most) {
+  const int ready = ((int (*)(struct pollfd *, nfds_t, int))dlsym(RTLD_NEXT, "poll"))(files, count, most);
+  if (gettid() != getpid()) usleep(200000);
+  return ready;
+}
+"""
+
+
+@case
+def ends(program):
+    """A run ends with its own exit code also where MPI's thread has not come to all that it is to do; one that no mpirun has
+    started needs no folder of MPI's, which others of its user would share, and take away."""
+    config, late = program.config({"time.steps": 3}), program.preload("late_threads", LATE_THREADS)
+    program.succeed(config, env={"TMPDIR": "/dev/null"})
+    for ranks in (1, 2):
+        for code, keys in ((0, ()), (1, ("grid.nx=abc",))):
+            result = program.run(config, *keys, np=ranks, env=late)
+            check(result.code == code and len(result.errors) == code, f"{ranks} ranks, {keys}: {result}")
+
+
 @case
 def answers_under_mpirun(program):
     """mpirun that gets Ctrl-C shows nothing of what its ranks print, and kills them: the answer comes past it, and names

@@ -62,7 +62,7 @@ static inline int fixture_close(void **state) {
     MPI_Init(&argc, &argv);                                                                                  \
     field_io_start();                                                                                        \
     if (cmocka_run_group_tests(tests, fixture_open, fixture_close)) MPI_Abort(MPI_COMM_WORLD, 1);            \
-    return MPI_Finalize();                                                                                   \
+    return mpi_end();                                                                                        \
   }
 
 /* A random number of 32 bits for point i of a field. */

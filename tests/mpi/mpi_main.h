@@ -18,7 +18,7 @@ static int rank, ranks;
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);                                                                    \
     MPI_Comm_size(MPI_COMM_WORLD, &ranks);                                                                   \
     if (backend_run(argc, argv)) MPI_Abort(MPI_COMM_WORLD, 1);                                               \
-    return MPI_Finalize();                                                                                   \
+    return mpi_end();                                                                                        \
   }
 
 #endif

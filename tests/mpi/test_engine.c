@@ -287,6 +287,6 @@ int main(int argc, char **argv) {
   if (RUN_TESTS("engine")) MPI_Abort(MPI_COMM_WORLD, 1);
   MPI_Barrier(MPI_COMM_WORLD);
   if (rank == 0) nftw(folder, remove_entry, 8, FTW_DEPTH | FTW_PHYS);
-  MPI_Finalize();
+  mpi_end();
   return 0;
 }

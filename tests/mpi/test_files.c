@@ -53,5 +53,5 @@ int main(int argc, char **argv) {
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   MPI_Comm_size(MPI_COMM_WORLD, &ranks);
   if (threads == MPI_THREAD_MULTIPLE && backend_run(argc, argv)) MPI_Abort(MPI_COMM_WORLD, 1);
-  return MPI_Finalize();
+  return mpi_end();
 }
