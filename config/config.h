@@ -136,6 +136,7 @@ typedef struct config {
   char output_name[256];         /* of a shot; empty: its number */
   int64_t output_every;          /* steps; 0: only the final field, */
   bool output_final;             /* which is saved in any case, or as any other */
+  bool output_replace;           /* files of an earlier run go once this run's are there */
   double output_box[6];    /* m, x0 x1 y0 y1 z0 z1: saved are the points in it; infinite: of the grid, */
   double output_stride[3]; /* x y z: of those every so many, from the first on; whole numbers */
   int compress;            /* gzip level 0..9 */

@@ -465,6 +465,11 @@ const config_key config_keys[] = {
    .unit = "steps", .doc = "steps between saved fields, from step 0 on; 0: only the final field"},
   {"output", "final", VALUE_SWITCH, AT(output_final), .choices = switch_choices, .fallback = "on",
    .doc = "save the field of the last step even where it is no multiple of every"},
+  {"output", "replace", VALUE_SWITCH, AT(output_replace), .no_bit = true, .choices = switch_choices, .fallback = "off",
+   .doc = "delete files of an earlier run once this run's are written; off: move them aside",
+   .note = "replace: nothing is moved aside to PATH.oldN.*, but checkpoints. New files take the place of old ones as they are\n"
+           "written. What else an earlier run left goes once the run, or the shot, is done; until then, and where one fails or is\n"
+           "killed, old files keep their names."},
   {"output", "box", VALUE_NUMBERS, AT(output_box), .range = &POSITION, .compute = config_default_box, .optional = true,
    .otherwise = "the grid", .unit = "m", .doc = "x0 x1 y0 y1 z0 z1: of fields only the points in there are saved",
    .note = "box and stride make saved fields smaller: /u has the shape of the points saved, its axes, VTK's extent and the lists say\n"

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
+#include <unistd.h>
 #include "io_internal.h"
 
 int space_of(const char *path, disk_space *space, error *e) {
@@ -70,7 +71,7 @@ static bool space_keeps(const config *c, const space_steps *w, const char *file)
   return which == OUTPUT_FILES || (which <= OUTPUT_PARAVIEW ? lists : config_writes(c, which));
 }
 
-/* One pass over the folder: finds the next free number, or moves. */
+/* One pass over the folder: finds the next free number, or moves, or, once a run is over, deletes. */
 static int space_pass(const config *c, const space_steps *w, bool moves, space_aside *aside, error *e) {
   char folder[FILE_NAME], name[FILE_NAME + 256];
   int last = 0;
@@ -91,7 +92,9 @@ static int space_pass(const config *c, const space_steps *w, bool moves, space_a
     snprintf(name, sizeof name, "%s/%s", folder, d->d_name);
     if (lstat(name, &s) || S_ISDIR(s.st_mode) || config_reads(c, name)) continue;
     *(keeps ? &aside->traces : &aside->files) += 1;
-    if (!moves || keeps || path_move_aside(c->output_path, rest, &aside->number, e)) continue;
+    if (!moves || keeps) continue;
+    if (w->over && unlink(name) && errno != ENOENT) FAIL(e, FILE_WRITE, name, strerror(errno));
+    if (w->over || path_move_aside(c->output_path, rest, &aside->number, e)) continue;
     if (S_ISREG(s.st_mode) && space_find(rest) <= OUTPUT_PARAVIEW)
       series_move_aside(c->output_path, rest, aside->number, e);
   }
@@ -102,9 +105,12 @@ static int space_pass(const config *c, const space_steps *w, bool moves, space_a
 
 int space_move_aside(const config *c, const space_steps *which, bool dry, space_aside *aside, error *e) {
   *aside = (space_aside){0};
+  const bool moves = !dry && c->output_replace == which->over;
   if (!dry) temporary_remove(c->output_path, ".hdf", OUTPUT_ENDINGS); /* what a killed run has left */
   TRY(space_pass(c, which, false, aside, e));
-  if (!dry && aside->files) TRY(space_pass(c, which, true, aside, e));
+  if (!dry && !moves) aside->files = 0;
+  if (moves && aside->files) TRY(space_pass(c, which, true, aside, e));
+  if (c->output_replace) aside->traces = 0;
   if (!aside->traces) return 0;
   aside->traces = aside->number;
   return dry ? 0 : path_move_aside(c->output_path, RECEIVERS_ENDING, &aside->traces, e);

@@ -28,6 +28,7 @@ typedef struct space_steps {
   bool begins; /* `first` itself may count too */
   bool ends;   /* the last one counts in any case */
   bool none;   /* in space_move_aside: nothing stays that a run may have written, whatever its steps */
+  bool over;   /* there, with [output] replace: the run's own files are written */
 } space_steps;
 
 /* The disk under a path, and what files there take. */
@@ -43,7 +44,7 @@ int space_taken(const char *path, const char *ending, const space_steps *which, 
 
 /* Files of earlier runs that are moved aside. */
 typedef struct space_aside {
-  int files, number; /* to PATH.old<number>.* */
+  int files, number; /* to PATH.old<number>.*; or deleted */
   bool listed;       /* a list of saved fields stays */
   int traces; /* besides: that of the traces which the run's own are going to replace; 0: there are none */
 } space_aside;
@@ -52,8 +53,8 @@ typedef struct space_aside {
  * saves the steps `which` neither writes nor reads. Traces that it replaces at its end are moved until then: a run that is
  * killed leaves none that pass for its own. One that goes on from step which->first leaves the fields up to that, and the
  * lists, which are the run's own. What killed runs left half written goes. With `dry` only counts
- * them. A kill on the way loses nothing: each file has one name or the
- * other. */
+ * them. A kill on the way loses nothing: each file has one name or the other. With [output] replace all stay as they are,
+ * and once the run is over those that it does not write are deleted. */
 int space_move_aside(const config *c, const space_steps *which, bool dry, space_aside *aside, error *e);
 
 #endif

@@ -18,7 +18,7 @@ _stencil() {
     sources.positions= sources.signals= sources.mode= sources.strength= sources.interpolation=
     receivers.positions= receivers.line= receivers.points= receivers.every= receivers.interpolation=
     gradient.observed= gradient.adjoint_source= gradient.of= gradient.misfit= gradient.signals= gradient.initial= gradient.image= gradient.memory= gradient.host_memory= gradient.file_memory= gradient.path=
-    output.path= output.name= output.every= output.final= output.box= output.stride= output.compress=
+    output.path= output.name= output.every= output.final= output.replace= output.box= output.stride= output.compress=
     maps.quantities= maps.dft= maps.from= maps.until= maps.every=
     checkpoint.path= checkpoint.every_steps= checkpoint.every_seconds= checkpoint.keep=
     parallel.transport= parallel.overlap= parallel.schedule= parallel.io= parallel.watchdog_seconds=
@@ -57,6 +57,7 @@ _stencil() {
     gradient.initial) values='on off true false yes no' ;;
     gradient.image) values='on off true false yes no' ;;
     output.final) values='on off true false yes no' ;;
+    output.replace) values='on off true false yes no' ;;
     parallel.transport) values='auto sendrecv chunked shared cuda_aware ipc nccl' ;;
     parallel.overlap) values='on off true false yes no' ;;
     parallel.schedule) values='steps persistent' ;;

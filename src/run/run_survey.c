@@ -255,10 +255,11 @@ static int survey_do(survey_group *v, error *e) {
   return 0;
 }
 
-/* Moves the sum of other shots aside: that of these is written once they are done. On rank 0. */
-static int survey_move_sum_aside(survey_group *v, int left, error *e) {
+/* Moves the sum of other shots aside: that of these is written once they are done. With [output] replace it goes when they are
+ * `over`. On rank 0. */
+static int survey_move_sum_aside(survey_group *v, bool left, bool over, error *e) {
   config c = *v->job->config;
-  const space_steps others = {.all = true};
+  const space_steps others = {.all = true, .over = over};
   space_aside aside;
   snprintf(c.output_path, sizeof c.output_path, "%s", v->path);
   if (c.receivers == RECEIVERS_NONE) c.receivers = RECEIVERS_LINE; /* nothing but the sum is moved */
@@ -266,7 +267,9 @@ static int survey_move_sum_aside(survey_group *v, int left, error *e) {
   const request r = {FILES_MOVE_ASIDE, .config = &c, .which = others, .answer_bytes = sizeof aside,
                      .own.answer = &aside};
   TRY(files_do(&v->first, &r, e));
-  if (aside.files)
+  if (aside.files && over)
+    log_line(v->log, "deleted the gradient of an earlier survey");
+  else if (aside.files)
     log_line(v->log, "moved aside the gradient of an earlier survey to %s.old%d" GRADIENT_ENDING, v->path,
              aside.number);
   return 0;
@@ -319,7 +322,9 @@ static int survey_conclude(survey_group *v, bool done, error *e) {
     log_line(v->log, "%s is not written: this run has done no shot", v->job->config->report_file);
   log_line(v->log, "survey: %d of %d shots are done: %s/survey.csv", totals.done, totals.shots, v->path);
   error sum = {0};
-  if (v->first.way) survey_sum(v, &totals, &sum);
+  if (v->first.way && !survey_sum(v, &totals, &sum) && totals.done == totals.shots &&
+      v->job->config->output_replace)
+    survey_move_sum_aside(v, false, true, &sum);
   error_agree(&sum, v->active);
   if (!e->id) *e = sum;
   return e->id;
@@ -329,7 +334,7 @@ static int survey_run(survey_group *v, error *e) {
   int left;
   stop_say(shot_queue_says(v->job->config->survey_on_stop));
   TRY(survey_plan(v, &left, e));
-  if (v->first.way) survey_move_sum_aside(v, left, e);
+  if (v->first.way) survey_move_sum_aside(v, left, false, e);
   TRY(error_agree(e, v->active));
   if (left) TRY(survey_do(v, e));
   return survey_conclude(v, left > 0, e);

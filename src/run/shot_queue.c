@@ -185,7 +185,10 @@ static int queue_look(shot_queue *q, error *e) {
   for (int i = 0; i < q->totals.shots && !e->id; i++) queue_look_at(q, &all, i, table, e);
   if (q->totals.before || all.other)
     log_line(q->s.log, "survey: %d of %d shots are done%s", q->totals.before, q->totals.shots,
-             all.other ? "; files of others with their names are moved aside when a shot begins" : "");
+             !all.other ? ""
+             : q->s.config->output_replace
+                 ? "; a shot replaces files of others with its name"
+                 : "; files of others with their names are moved aside when a shot begins");
   tdestroy(all.root, queue_free_digest);
   free(table);
   return e->id;

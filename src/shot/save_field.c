@@ -394,16 +394,29 @@ int save_field(shot *s, error *e) {
   return e->id;
 }
 
+/* What an earlier run has left: as this one begins, or, `over`, when its own files are there. */
+static int field_move_aside(const shot *s, bool dry, bool over, space_aside *a, error *e) {
+  request r = {FILES_MOVE_ASIDE, .config = s->config,       .which = storage_steps(s),
+               .dry = dry,       .answer_bytes = sizeof *a, .own = {.io = &s->io, .answer = a}};
+  r.which.over = over;
+  return files_do(s->engine->files, &r, e);
+}
+
+static const char *field_plural(int count) {
+  return count == 1 ? "" : "s";
+}
+
 int save_field_begin(shot *s, bool dry, error *e) {
-  const char *path = s->config->output_path;
+  const config *c = s->config;
+  const char *path = c->output_path;
   space_aside a;
-  const request_own own = {.io = &s->io, .answer = &a};
-  const request r = {FILES_MOVE_ASIDE, .config = s->config,      .which = storage_steps(s),
-                     .dry = dry,       .answer_bytes = sizeof a, .own = own};
-  TRY(files_do(s->engine->files, &r, e));
-  if (a.files)
+  TRY(field_move_aside(s, dry, false, &a, e));
+  if (a.files && c->output_replace)
+    log_line(s->log, "a run would delete %d file%s of an earlier run at its end: it does not write %s",
+             a.files, field_plural(a.files), a.files == 1 ? "it" : "them");
+  else if (a.files)
     log_line(s->log, "%s %d file%s of an earlier run to %s.old%d.*: this one does not write %s",
-             dry ? "a run would move aside" : "moved aside", a.files, a.files == 1 ? "" : "s", path, a.number,
+             dry ? "a run would move aside" : "moved aside", a.files, field_plural(a.files), path, a.number,
              a.files == 1 ? "it" : "them");
   if (a.traces && !dry)
     log_line(s->log,
@@ -411,7 +424,17 @@ int save_field_begin(shot *s, bool dry, error *e) {
              path, a.traces);
   s->receivers.replaces = a.traces;
   const field_meta meta = field_meta_of(s, shot_step(s));
-  return dry || s->from || !a.listed ? 0 : field_write_series(s, &meta, NULL, 0, e);
+  return dry || s->from || !a.listed || c->output_replace ? 0 : field_write_series(s, &meta, NULL, 0, e);
+}
+
+int save_field_replace(shot *s, error *e) {
+  space_aside a;
+  if (!s->config->output_replace || !s->saves.last || s->row_count) return 0;
+  TRY(field_move_aside(s, false, true, &a, e));
+  if (a.files)
+    log_line(s->log, "deleted %d file%s of an earlier run: this one does not write %s", a.files,
+             field_plural(a.files), a.files == 1 ? "it" : "them");
+  return 0;
 }
 
 int save_field_finish(shot *s, error *e) {

@@ -257,5 +257,6 @@ int shot_end(shot *s, error *e) {
   shot_settle(s);
   save_field_finish(s, e);
   save_queue_stop(s);
+  if (!e->id) save_field_replace(s, e);
   return save_traces_end(s, e);
 }

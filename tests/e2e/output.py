@@ -257,6 +257,24 @@ def leftovers(program):
             check(named == [f"u.old2.{step:08d}.hdf" for step in (0, 6, 12)], f"{io}: lists of moved fields name {named}")
         out = program.succeed(config, *options, "output.final=off", "output.every=0", np=ranks).out
         check(not ASIDE.search(out) and under(program).keys() == after.keys(), f"{io}: the same run again: {sorted(under(program))}")
+        replace(program, config, gone, io, ranks)
+
+
+def replace(program, config, gone, io, ranks):
+    """[output] replace deletes instead, and nothing before the new files are there."""
+    keys = [*FEWER, f"parallel.io={io}", "output.replace=on", "checkpoint.every_steps=0"]
+    program.succeed("-q", config, f"parallel.io={io}", np=ranks)
+    (program.folder / "out/u.gradient.h5").write_text("gradient")
+    before = under(program)
+    told = program.succeed("-n", config, *keys, np=ranks).out
+    check("a run would delete 7 files of an earlier run at its end: " in told and under(program) == before, f"{io}: {told}")
+    stopped = program.run("-q", config, *keys, "time.max_seconds=0.001", np=ranks)
+    check(stopped.code == 75 and under(program).keys() == before.keys(), f"{io}: {stopped} {sorted(under(program))}")
+    told = program.succeed(config, *keys, np=ranks).out
+    after = under(program)
+    check("deleted 7 files of an earlier run: this one does not write them\n" in told, f"{io}: {told}")
+    check(after.keys() == before.keys() - gone and [step for step, _ in series_of(program, "out/u")] == [0, 6, 12], f"{io}: {sorted(after)}")
+    check(all(after[name] == before[name] for name in after if "old" in name or "u" + name in OTHERS), f"{io}: another file has changed")
 
 
 @case

@@ -314,7 +314,7 @@ def stack_cuda_lower_tiles(program):
 
 @case
 def again(program):
-    """The same command does what is missing; what has another configuration or other data is moved aside and done anew."""
+    """The same command does what is missing; what has another configuration or other data is moved aside, or replaced, and done anew."""
     lines_ = [f"source.1.position='{5 + i} 8 10' source.1.wavelet=in.h5:/w" for i in range(4)]
     config = prepare(program, lines_, **{"output.every": 10, "maps.quantities": "min"})
     folder = program.folder / "out/line"
@@ -363,6 +363,13 @@ def again(program):
     for i in (0, 2):
         check_shot(program, f"{i + 1:04d}", config, lines_[i].replace("'", "").replace(" source.1.wavelet", "|source.1.wavelet").split("|"))
     run([1, 2, 3, 4], "time.steps=20", about="another number of steps", np_=4)
+    old = set(folder.glob("*.old*"))
+    for at_once in (1, 2):
+        program.succeed(config, f"time.steps={20 - at_once}", "output.replace=on", "maps.quantities=", f"survey.at_once={at_once}")
+        kept = {f"{i:04d}.{what}" for i in range(1, 5) for what in
+                ("receivers.h5", "xdmf", "hdf.series", "00000000.hdf", "00000010.hdf")}
+        found = {p.name for p in set(folder.glob("0*")) - old}
+        check(found == kept and old <= set(folder.glob("*.old*")), f"replaced, {at_once} at once: {found ^ kept}")
 
 
 LONG = {"time.steps": 1500, "report.progress": "off"}
