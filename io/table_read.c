@@ -23,9 +23,10 @@ static int table_check_shape(const input *in, table_form form, table *t, error *
                             : "",
                 form.columns, found);
   if (form.most && shape[0] > (hsize_t)form.most) shape[0] = (hsize_t)form.most;
-  if (shape[0] > VALUES_MOST / (uint64_t)form.columns) return FAIL(e, TABLE_HUGE, name, (uint64_t)shape[0]);
-  t->rows = (int64_t)shape[0];
   t->columns = flat ? 1 : form.columns;
+  if (shape[0] > VALUES_MOST / (uint64_t)t->columns)
+    return FAIL(e, TABLE_HUGE, name, (uint64_t)shape[0], t->columns, VALUES_MOST);
+  t->rows = (int64_t)shape[0];
   return 0;
 }
 
@@ -44,7 +45,7 @@ static int table_read_values(const input *in, table_form form, table *t, error *
     if (packing_is_missing(&n, *v))
       return FAIL(e, TABLE_NO_VALUE, name, packing_found_missing(&n, *v, found), i / t->columns);
     if (!n.plain) *v = packing_unpack(&n, *v);
-    if (i % t->columns < measured) *v = packing_to_si(&n, *v);
+    if (measured && i % t->columns < measured) *v = packing_to_si(&n, *v);
     if (!isfinite(*v)) return FAIL(e, TABLE_NO_VALUE, name, isnan(*v) ? "NaN" : "Inf", i / t->columns);
   }
   return 0;

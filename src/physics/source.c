@@ -255,22 +255,43 @@ static int sources_key(const sources *s, const config *c, int source) {
   return s->set.columns > 1 ? source : c->source_count;
 }
 
-static int sources_make_signal(sources *s, const config *c, int key, wavelet *w, error *e) {
+static void sources_make_signal(const sources *s, const config *c, int key, wavelet *w) {
   const bool imposed = sources_imposed(s, c, key);
   const double strength = sources_strength(c);
   if (key >= c->source_count) {
     *w = (wavelet){.kind = WAVELET_FILE, .amplitude = imposed ? 1 : strength, .imposed = imposed};
-    return source_set_take(&s->set, key - c->source_count, s->dt, imposed ? NAN : 0, w, e);
+    source_set_take(&s->set, key - c->source_count, w);
+    return;
   }
   const int file = s->planned->kin[key].file;
   *w = wavelet_of(&c->sources[key]);
   w->amplitude *= strength;
-  return file < 0 ? 0 : source_set_take(&s->files[file], 0, s->dt, 0, w, e);
+  if (file >= 0) source_set_take(&s->files[file], 0, w);
+}
+
+/* The values of all signals that are datasets'. */
+static int sources_find_values(sources *s, const problem *on, error *e) {
+  const config *c = on->config;
+  const bool imposed = c->sources_mode == SOURCES_IMPOSE;
+  int *list, count = 0, first = 0;
+  TRY(ALLOC(e, list, s->signal_count, "the sources"));
+  for (int i = 0; i < s->signal_count && !e->id; i++) {
+    const int key = s->key_of[i], file = key < c->source_count ? s->planned->kin[key].file : -1;
+    if (key >= c->source_count) list[count++] = key - c->source_count;
+    if (file >= 0 && !s->files[file].values[0])
+      source_set_find(&s->files[file], &(source_columns){&first, 1, 1, s->dt, 0}, e);
+  }
+  const int threads = s->set.columns > 1 ? on->files->way->compressors : 1;
+  if (count && !e->id)
+    source_set_find(&s->set, &(source_columns){list, count, threads, s->dt, imposed ? NAN : 0}, e);
+  free(list);
+  return e->id;
 }
 
 /* Numbers signals in the order in which this rank's places first need them, so that neighbouring threads read
  * neighbouring values, equal sources the same. Those that no place needs get no number. */
-static int sources_number(sources *s, const config *c, error *e) {
+static int sources_number(sources *s, const problem *on, error *e) {
+  const config *c = on->config;
   source_spread *w = s->planned;
   const int keys = w->kin ? c->source_count + s->set.columns : s->count;
   int *number;
@@ -282,14 +303,15 @@ static int sources_number(sources *s, const config *c, error *e) {
   for (int i = 0; i < w->count && !e->id; i++) {
     const int source = w->source_of[i], key = sources_key(s, c, source);
     if (number[key] < 0) {
-      if (w->kin) sources_make_signal(s, c, key, &s->signals[s->signal_count], e);
       s->key_of[s->signal_count] = key;
       number[key] = s->signal_count++;
     }
     w->signal_of[source] = sources_imposed(s, c, source) ? ~number[key] : number[key];
   }
   free(number);
-  return e->id;
+  if (!w->kin || e->id || sources_find_values(s, on, e)) return e->id;
+  for (int i = 0; i < s->signal_count; i++) sources_make_signal(s, c, s->key_of[i], &s->signals[i]);
+  return 0;
 }
 
 /* --- opening and closing ---------------------------------------------------------------------------------------- */
@@ -313,8 +335,10 @@ static void sources_forget(sources *s) {
   source_set_free(&s->set);
   free(s->positions);
   free(s->uses);
-  for (int i = 0; s->injected && i < s->signal_count; i++) free(s->injected[i]);
+  for (int i = 0; s->injected && i < s->signal_count; i++)
+    if (s->alike[i] == i) free(s->injected[i]);
   free(s->injected);
+  free(s->alike);
   free(s->signal_of);
   free(s->injected_end);
   free(s->signals);
@@ -342,7 +366,7 @@ static int sources_place_all(sources *s, const problem *on, error *e) {
 /* From positions and signals to places and tiles. Agreed. */
 static int sources_lay_out(sources *s, const problem *on, error *e) {
   for (int i = 0; i < s->count && !e->id; i++) sources_spread_one(s, on->config, i, e);
-  if (!e->id && !sources_number(s, on->config, e) && !sources_make_tiles(s, e))
+  if (!e->id && !sources_number(s, on, e) && !sources_make_tiles(s, e))
     sources_check_imposed(s, on->config, e);
   return error_agree(e, on->files->compute);
 }
@@ -426,6 +450,7 @@ typedef struct source_transform {
 static int64_t sources_transform_length(void *context, int64_t i) {
   const source_transform *t = context;
   const wavelet *w = &t->s->signals[i];
+  if (t->s->alike[i] != i) return 0;
   const int64_t n = wavelet_length(w, t->s->dt, wavelet_reach(t->end));
   return t->begin && n == wavelet_length(w, t->s->dt, wavelet_reach(t->begin)) ? 0 : n;
 }
@@ -443,15 +468,34 @@ static void sources_transform_put(void *context, int64_t i, int64_t n, int lane,
     t->s->injected[i][k] = (float)x[k][lane];
 }
 
+/* Those of equal columns have the same values. */
+static int sources_find_alike(sources *s, error *e) {
+  const int named = s->count - s->set.count;
+  int *first; /* of each column, the signal + 1 */
+  ALLOC(e, s->alike, s->signal_count, "the sources");
+  TRY(ALLOC(e, first, s->set.columns, "the sources"));
+  for (int i = 0; i < s->signal_count; i++) {
+    int *known = s->key_of[i] < named ? NULL : &first[s->set.same[s->key_of[i] - named]];
+    s->alike[i] = known && *known ? *known - 1 : i;
+    if (known && !*known) *known = i + 1;
+  }
+  free(first);
+  return 0;
+}
+
 /* Each over its own length, so that runs of different lengths agree on the steps they share. */
 int sources_transform(sources *s, int64_t steps, int threads, error *e) {
   const size_t count = (size_t)s->signal_count;
   if (count == 0) return 0;
   TRY(ALLOC(e, s->injected, count, "the sources"));
   TRY(ALLOC(e, s->injected_end, count, "the sources"));
+  TRY(sources_find_alike(s, e));
   for (int i = 0; i < s->signal_count; i++) {
     const int64_t n = s->injected_end[i] = wavelet_length(&s->signals[i], s->dt, larger64(steps, 1));
-    TRY(ALLOC(e, s->injected[i], n, "the sources"));
+    if (s->alike[i] < i)
+      s->injected[i] = s->injected[s->alike[i]];
+    else
+      TRY(ALLOC(e, s->injected[i], n, "the sources"));
   }
   source_transform t = {.s = s, .end = WAVELET_FIRST_END};
   const dispersion_series all = {.kind = DISPERSION_SOURCE,

@@ -41,8 +41,9 @@ typedef struct sources {
   float *
       *injected; /* of each signal, where dispersion is removed: what is added at each step in its place; */
   int64_t *injected_end; /* 0 from this step on; owned, as is injected; NULL: the signals themselves */
-  int *signal_of;        /* of each source that acts here, once it is open: the index of its signal; owned */
-  wavelet_use *uses;     /* of each [source.N], then of the set, if there is one; owned */
+  int *alike;     /* of each signal: the first one that is equal to it, whose `injected` it shares; owned */
+  int *signal_of; /* of each source that acts here, once it is open: the index of its signal; owned */
+  wavelet_use *uses; /* of each [source.N], then of the set, if there is one; owned */
   enum interpolation_kind interpolation;
   int *
       key_of; /* of each signal, owned; of sources that are given (sources_plan_given): the index of its source */

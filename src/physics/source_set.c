@@ -11,36 +11,101 @@
 /* Columns that are far smaller than the greatest do not count: they may be what rounding left. */
 static const double NEGLIGIBLE = 1e-3;
 
+/* --- equal columns ---------------------------------------------------------------------------------------------- */
+
+typedef struct column_mark {
+  uint64_t digest;
+  int column;
+} column_mark;
+
+static int source_set_by_digest(const void *a, const void *b) {
+  const column_mark *p = a, *q = b;
+  if (p->digest != q->digest) return p->digest < q->digest ? -1 : 1;
+  return p->column - q->column;
+}
+
+/* Goes along the rows, as memory does. A column whose digest alone is equal stays on its own. */
+static int source_set_find_equal(source_set *s, error *e) {
+  const table *t = &s->signals;
+  column_mark *marks;
+  ALLOC(e, s->same, t->columns, "the sources");
+  TRY(ALLOC(e, marks, t->columns, "the sources"));
+  for (int i = 0; i < t->columns; i++) marks[i].column = i;
+  for (int64_t r = 0; r < t->rows; r++)
+    for (int i = 0; i < t->columns; i++) {
+      uint64_t bits;
+      memcpy(&bits, t->values + r * t->columns + i, sizeof bits);
+      marks[i].digest = mix64(marks[i].digest ^ bits);
+    }
+  qsort(marks, (size_t)t->columns, sizeof *marks, source_set_by_digest);
+  for (int i = 0; i < t->columns; i++)
+    s->same[marks[i].column] =
+        i && marks[i].digest == marks[i - 1].digest ? s->same[marks[i - 1].column] : marks[i].column;
+  free(marks);
+  for (int64_t r = 0; r < t->rows; r++) {
+    const double *row = t->values + r * t->columns;
+    for (int i = 0; i < t->columns; i++)
+      if (row[i] != row[s->same[i]]) s->same[i] = i;
+  }
+  return 0;
+}
+
+/* --- what they tell --------------------------------------------------------------------------------------------- */
+
 /* What the columns' spectra tell, found by threads together. */
 typedef struct column_study {
   const source_set *s;
   wavelet_steps steps;
   double *highest; /* of each column, Hz */
-  const double *peaks;
-  double least;
-  int first, apart; /* the columns of this rank */
+  const int *list; /* the columns to be studied, */
+  int count;
+  int first, apart; /* of which every so many FOURIER_SERIES are this rank's */
   atomic_int next;
   atomic_bool failed;
 } column_study;
 
-static int source_set_study_one(const column_study *k, int column, wavelet_use *use, error *e) {
-  table curve;
-  TRY(wavelet_take_column(&k->s->signals, &k->s->times, column, &curve, e));
-  wavelet_study_curve(&curve, k->steps, use, e);
-  table_free(&curve);
+static int source_set_study_some(const column_study *k, const int *columns, int count, wavelet_use *uses,
+                                 error *e) {
+  table curves[FOURIER_SERIES] = {{0}};
+  for (int i = 0; i < count && !e->id; i++)
+    wavelet_take_column(&k->s->signals, &k->s->times, columns[i], &curves[i], e);
+  if (!e->id) wavelet_study_curves(curves, count, k->steps, uses, e);
+  for (int i = 0; i < count; i++) table_free(&curves[i]);
   return e->id;
 }
 
 static void *source_set_study_main(void *context) {
   column_study *k = context;
   error lack = {0}; /* of memory */
-  for (int64_t i; (i = k->first + (int64_t)k->apart * atomic_fetch_add(&k->next, 1)) < k->s->columns;) {
-    wavelet_use use = {0};
-    if (k->peaks[i] < k->least || k->peaks[i] == 0) continue;
-    if (source_set_study_one(k, (int)i, &use, &lack)) atomic_store(&k->failed, true);
-    k->highest[i] = use.highest;
+  for (int64_t i;
+       (i = FOURIER_SERIES * (k->first + (int64_t)k->apart * atomic_fetch_add(&k->next, 1))) < k->count;) {
+    wavelet_use uses[FOURIER_SERIES] = {{0}};
+    const int count = (int)smaller64(FOURIER_SERIES, k->count - i);
+    if (source_set_study_some(k, k->list + i, count, uses, &lack)) atomic_store(&k->failed, true);
+    for (int j = 0; j < count; j++) k->highest[k->list[i + j]] = uses[j].highest;
   }
   return NULL;
+}
+
+/* Sets the greatest size of each column; returns the column of the greatest of all. */
+static int source_set_find_peaks(const table *t, double *peaks) {
+  int strongest = 0;
+  for (int64_t r = 0; r < t->rows; r++)
+    for (int i = 0; i < t->columns; i++) {
+      const double size = fabs(t->values[r * t->columns + i]);
+      peaks[i] = size > peaks[i] ? size : peaks[i];
+    }
+  for (int i = 1; i < t->columns; i++)
+    if (peaks[i] > peaks[strongest]) strongest = i;
+  return strongest;
+}
+
+/* Of equal columns the first; not those that are far smaller than the greatest. */
+static int source_set_list(const source_set *s, const double *peaks, double least, int *list) {
+  int count = 0;
+  for (int i = 0; i < s->columns; i++)
+    if (s->same[i] == i && peaks[i] >= least && peaks[i] > 0) list[count++] = i;
+  return count;
 }
 
 static int source_set_unite(double *highest, int columns, MPI_Comm comm, error *e) {
@@ -52,18 +117,17 @@ static int source_set_unite(double *highest, int columns, MPI_Comm comm, error *
 static int source_set_study(source_set *s, const files *files, wavelet_steps steps, error *e) {
   const table *t = &s->signals;
   double *peaks, *highest;
-  int strongest = 0;
+  int *list;
   column_study k = {.s = s, .steps = steps};
   MPI_TRY(e, MPI_Comm_rank(files->compute, &k.first));
   MPI_TRY(e, MPI_Comm_size(files->compute, &k.apart));
   ALLOC(e, peaks, t->columns, "the sources");
   ALLOC(e, highest, t->columns, "the sources");
-  for (int64_t i = 0; i < t->rows * t->columns && !e->id; i++)
-    peaks[i % t->columns] = fmax(peaks[i % t->columns], fabs(t->values[i]));
-  for (int i = 1; i < t->columns && !e->id; i++)
-    if (peaks[i] > peaks[strongest]) strongest = i;
-  if (!e->id && !source_set_study_one(&k, strongest, &s->use, e) && t->columns > 1) {
-    k.peaks = peaks, k.highest = highest, k.least = NEGLIGIBLE * peaks[strongest];
+  ALLOC(e, list, t->columns, "the sources");
+  const int strongest = e->id ? 0 : source_set_find_peaks(t, peaks);
+  if (!e->id && !source_set_study_some(&k, &strongest, 1, &s->use, e) && t->columns > 1) {
+    k.highest = highest, k.list = list;
+    k.count = source_set_list(s, peaks, NEGLIGIBLE * peaks[strongest], list);
     thread_share(smaller(files->way->compressors, t->columns), source_set_study_main, &k);
     if (k.failed) FAIL(e, OUT_OF_MEMORY, (size_t)t->rows * sizeof *t->values, "the spectrum of a wavelet");
   }
@@ -73,6 +137,7 @@ static int source_set_study(source_set *s, const files *files, wavelet_steps ste
     if (i == 0 || highest[i] > s->use.highest) s->use.highest = highest[i], s->highest_column = i;
   free(peaks);
   free(highest);
+  free(list);
   return e->id;
 }
 
@@ -109,23 +174,61 @@ int source_set_read(source_set *s, const problem *on, wavelet_steps steps, const
   s->columns = s->signals.columns;
   s->timed = s->times.rows > 0;
   s->rows = s->timed ? wavelet_length_of_times(&s->times, steps.dt, most) : smaller64(s->signals.rows, most);
-  if (!ALLOC(e, s->values, s->columns, "the sources") && !own) source_set_digest_rows(s, e);
+  if (!ALLOC(e, s->values, s->columns, "the sources") && !source_set_find_equal(s, e) && !own)
+    source_set_digest_rows(s, e);
   TRY(error_agree(e, on->files->compute));
   return source_set_study(s, on->files, steps, e);
 }
 
-int source_set_take(source_set *s, int column, double dt, double outside, wavelet *w, error *e) {
-  double *v = s->values[column];
+/* --- their values ----------------------------------------------------------------------------------------------- */
+
+/* Found by threads together. */
+typedef struct column_values {
+  source_set *s;
+  const source_columns *of;
+  int *list, count; /* of equal columns the first */
+  atomic_int next;
+  atomic_bool failed;
+} column_values;
+
+static int source_set_find_one(source_set *s, const source_columns *of, int column, error *e) {
+  double *v;
   table curve;
-  if (!v) {
-    TRY(ALLOC(e, v, s->rows, "the sources"));
-    s->values[column] = v;
-    TRY(wavelet_take_column(&s->signals, &s->times, column, &curve, e));
-    for (int64_t i = 0; i < s->rows; i++) v[i] = wavelet_curve(&curve, dt, i, outside);
-    table_free(&curve);
-  }
-  w->values = v, w->rows = s->rows;
+  TRY(ALLOC(e, v, s->rows, "the sources"));
+  s->values[column] = v;
+  TRY(wavelet_take_column(&s->signals, &s->times, column, &curve, e));
+  for (int64_t i = 0; i < s->rows; i++) v[i] = wavelet_curve(&curve, of->dt, i, of->outside);
+  table_free(&curve);
   return 0;
+}
+
+static void *source_set_find_main(void *context) {
+  column_values *k = context;
+  error lack = {0}; /* of memory */
+  for (int i; (i = atomic_fetch_add(&k->next, 1)) < k->count;)
+    if (source_set_find_one(k->s, k->of, k->list[i], &lack)) atomic_store(&k->failed, true);
+  return NULL;
+}
+
+int source_set_find(source_set *s, const source_columns *columns, error *e) {
+  column_values k = {.s = s, .of = columns};
+  bool *listed;
+  ALLOC(e, k.list, s->columns, "the sources");
+  ALLOC(e, listed, s->columns, "the sources");
+  for (int i = 0; i < columns->count && !e->id; i++) {
+    const int first = s->same[columns->list[i]];
+    if (!listed[first]) k.list[k.count++] = first;
+    listed[first] = true;
+  }
+  if (k.count) thread_share(smaller(columns->threads, k.count), source_set_find_main, &k);
+  free(k.list);
+  free(listed);
+  TRY(e->id);
+  return k.failed ? FAIL(e, OUT_OF_MEMORY, (size_t)s->rows * sizeof **s->values, "the sources") : 0;
+}
+
+void source_set_take(const source_set *s, int column, wavelet *w) {
+  w->values = s->values[s->same[column]], w->rows = s->rows;
 }
 
 void source_set_close(source_set *s) {
@@ -143,6 +246,7 @@ void source_set_free(source_set *s) {
   source_set_close(s);
   source_set_free_values(s);
   free(s->digests);
+  free(s->same);
   *s = (source_set){0};
 }
 

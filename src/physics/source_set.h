@@ -11,7 +11,8 @@ typedef struct source_set {
   int columns;          /* signals: one for each point, or one for all */
   bool timed;           /* they have times of their own */
   table signals, times; /* as read; owned until source_set_close */
-  double **values;      /* of each column that this rank needs, at `rows` steps from 0 on; else NULL; owned */
+  int *same;            /* of each column: the first one that is equal to it; owned */
+  double **values;      /* of those that this rank needs, at `rows` steps from 0 on; else NULL; owned */
   int64_t rows;         /* steps that have values: of the signals' own length those that count */
   uint64_t positions_digest;
   /* Of [sources]: of the first so many rows of all signals, owned; with times [0] is of all rows. */
@@ -26,8 +27,16 @@ typedef struct source_set {
  * Collective over files->compute, same error everywhere. source_set_free it, also after a failure. */
 int source_set_read(source_set *s, const problem *on, wavelet_steps steps, const source_config *own,
                     error *e);
-/* Gives *w the values of a column; `outside` the rows or times of the dataset. */
-int source_set_take(source_set *s, int column, double dt, double outside, wavelet *w, error *e);
+/* Finds the values of so many columns, on so many threads; `outside` the rows or times of the dataset. */
+typedef struct source_columns {
+  const int *list;
+  int count, threads;
+  double dt, outside;
+} source_columns;
+
+int source_set_find(source_set *s, const source_columns *columns, error *e);
+/* Gives *w those of a column. */
+void source_set_take(const source_set *s, int column, wavelet *w);
 /* Frees what was read; the values remain. The next frees these, and the last all. */
 void source_set_close(source_set *s);
 void source_set_free_values(source_set *s);

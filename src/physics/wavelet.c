@@ -45,8 +45,9 @@ typedef struct spline {
 static void wavelet_extremes(const table *t, int64_t begin, int64_t end, double *least, double *most) {
   *least = INFINITY, *most = -INFINITY;
   for (int64_t i = begin < 0 ? 0 : begin; i < end && i < t->rows; i++) {
-    *least = fmin(*least, t->values[3 * i + 1]);
-    *most = fmax(*most, t->values[3 * i + 1]);
+    const double value = t->values[3 * i + 1]; /* finite: no call of fmin */
+    *least = value < *least ? value : *least;
+    *most = value > *most ? value : *most;
   }
 }
 
@@ -251,25 +252,25 @@ float wavelet_value(const wavelet *w, double dt, int64_t step) {
 
 /* --- what a run makes of it ------------------------------------------------------------------------------------- */
 
-static double wavelet_power_at(const fourier *f, int64_t k) {
-  const double re = f->series[k].re[0], im = f->series[k].im[0];
+static double wavelet_power_at(const fourier *f, int64_t k, int lane) {
+  const double re = f->series[k].re[lane], im = f->series[k].im[lane];
   return re * re + im * im;
 }
 
-/* Sets the frequencies of use from the first series of samples, `apart` seconds apart. */
-static void wavelet_find_frequencies(fourier *f, double apart, wavelet_use *use) {
+/* Sets the frequencies of use from the spectrum of a series of samples, `apart` seconds apart. */
+static void wavelet_find_frequencies(const fourier *f, int lane, double apart, wavelet_use *use) {
   const double bin = 1 / ((double)f->n * apart);
   double most = 0, energy = 0, below = 0;
-  fourier_analyse(f);
   for (int64_t k = 0; k <= f->n / 2; k++) {
-    most = fmax(most, wavelet_power_at(f, k));
-    energy += wavelet_power_at(f, k);
+    const double power = wavelet_power_at(f, k, lane);
+    most = power > most ? power : most;
+    energy += power;
   }
   for (int64_t k = 0; k <= f->n / 2; k++) {
-    below += wavelet_power_at(f, k);
+    const double power = wavelet_power_at(f, k, lane);
+    below += power;
     if (below <= energy / 2) use->dominant = (double)(k + 1) * bin;
-    if (most > 0 && wavelet_power_at(f, k) >= WAVELET_LITTLE * WAVELET_LITTLE * most)
-      use->highest = (double)k * bin;
+    if (most > 0 && power >= WAVELET_LITTLE * WAVELET_LITTLE * most) use->highest = (double)k * bin;
   }
 }
 
@@ -292,31 +293,40 @@ static wavelet_sampling wavelet_sample(const table *t, double dt, const wavelet_
   return (wavelet_sampling){first, apart, (size_t)fmin(count, MOST)};
 }
 
-/* A jump at its ends, of which start and stop tell, does not count in its spectrum: they are moved to 0. */
-static int wavelet_find_spectrum(const table *t, double dt, wavelet_use *use, error *e) {
-  const wavelet_sampling at = wavelet_sample(t, dt, use);
-  double most = 0, (*turns)[2];
+/* Samples a curve. A jump at its ends, of which start and stop tell, does not count in its spectrum: they are moved to 0.
+ * False: it is 0. */
+static bool wavelet_fill(const table *t, const wavelet_sampling *at, double dt, int lane,
+                         double (*x)[FOURIER_SERIES], wavelet_use *use) {
+  double most = 0;
+  for (size_t i = 0; i < at->count; i++) {
+    x[i][lane] = t->columns == WAVELET_SPLINE ? wavelet_interpolate(t, at->first + (double)i * at->apart, 0)
+                                              : t->values[i];
+    most = fmax(most, fabs(x[i][lane]));
+  }
+  use->silent = most == 0;
+  if (use->silent) return false;
+  const double first = x[0][lane], rise = (x[at->count - 1][lane] - first) / fmax(1, (double)at->count - 1);
+  use->start = fmin(1, fabs(wavelet_curve(t, dt, use->begin, 0)) / most);
+  use->stop = fmin(1, fabs(wavelet_curve(t, dt, use->end - 1, 0)) / most);
+  for (size_t i = 0; i < at->count; i++) x[i][lane] = (x[i][lane] - first - (double)i * rise) / most;
+  return true;
+}
+
+static int wavelet_find_spectra(const table *t, int count, double dt, wavelet_use *uses, error *e) {
+  const wavelet_sampling at = wavelet_sample(t, dt, uses);
+  bool any[FOURIER_SERIES];
+  double(*turns)[2];
   fourier f = {.n = fourier_length(at.count > 2048 ? 2 * (int64_t)at.count : 4096)};
   if (!(turns = fourier_turns(f.n)) || fourier_open(&f, f.n, (const double(*)[2])turns)) {
     fourier_close(&f);
     free(turns);
     return FAIL(e, OUT_OF_MEMORY, (size_t)f.n * sizeof *f.series, "the spectrum of a wavelet");
   }
-  double(*x)[FOURIER_SERIES] = fourier_samples(&f);
   fourier_clear(&f);
-  for (size_t i = 0; i < at.count; i++) {
-    x[i][0] = t->columns == WAVELET_SPLINE ? wavelet_interpolate(t, at.first + (double)i * at.apart, 0)
-                                           : t->values[i];
-    most = fmax(most, fabs(x[i][0]));
-  }
-  use->silent = most == 0;
-  if (most > 0) {
-    const double first = x[0][0], rise = (x[at.count - 1][0] - first) / fmax(1, (double)at.count - 1);
-    use->start = fmin(1, fabs(wavelet_curve(t, dt, use->begin, 0)) / most);
-    use->stop = fmin(1, fabs(wavelet_curve(t, dt, use->end - 1, 0)) / most);
-    for (size_t i = 0; i < at.count; i++) x[i][0] = (x[i][0] - first - (double)i * rise) / most;
-    wavelet_find_frequencies(&f, at.apart, use);
-  }
+  for (int k = 0; k < count; k++) any[k] = wavelet_fill(&t[k], &at, dt, k, fourier_samples(&f), &uses[k]);
+  fourier_analyse(&f);
+  for (int k = 0; k < count; k++)
+    if (any[k]) wavelet_find_frequencies(&f, k, at.apart, &uses[k]);
   free(turns);
   fourier_close(&f);
   return 0;
@@ -334,7 +344,7 @@ wavelet_use wavelet_study(const wavelet *w, wavelet_steps steps) {
                        .highest = (w->kind == WAVELET_RICKER ? 2.5 : 1.85) * w->f0};
 }
 
-int wavelet_study_curve(const table *t, wavelet_steps steps, wavelet_use *use, error *e) {
+int wavelet_study_curves(const table *t, int count, wavelet_steps steps, wavelet_use *use, error *e) {
   *use = (wavelet_use){.columns = t->columns, .end = steps.count};
   if (t->columns == WAVELET_SPLINE) {
     const double slack = wavelet_slack(t, steps.dt), last = t->values[WAVELET_SPLINE * (t->rows - 1)];
@@ -343,7 +353,8 @@ int wavelet_study_curve(const table *t, wavelet_steps steps, wavelet_use *use, e
   } else if (t->rows < steps.count) {
     use->end = t->rows;
   }
-  return use->begin < use->end ? wavelet_find_spectrum(t, steps.dt, use, e) : 0;
+  for (int k = 1; k < count; k++) use[k] = *use;
+  return use->begin < use->end ? wavelet_find_spectra(t, count, steps.dt, use, e) : 0;
 }
 
 /* To the last step that is not after `end`, s. */

@@ -100,7 +100,7 @@ static inline int64_t wavelet_end(int64_t steps) {
 
 /* What it makes of a formula. */
 wavelet_use wavelet_study(const wavelet *w, wavelet_steps steps);
-/* Of a curve. Exit 4 where memory is short. */
-int wavelet_study_curve(const table *curve, wavelet_steps steps, wavelet_use *use, error *e);
+/* Of `count` curves, at most FOURIER_SERIES, of the same rows or times. Exit 4 where memory is short. */
+int wavelet_study_curves(const table *curves, int count, wavelet_steps steps, wavelet_use *uses, error *e);
 
 #endif

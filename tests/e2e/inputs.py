@@ -457,14 +457,19 @@ def newer_library(program):
 
 @case
 def huge_tables(program):
-    """More rows than memory holds, with nothing stored."""
+    """More rows than memory holds, with nothing stored. One column for many sources is one."""
     with h5py.File(program.folder / "huge.h5", "w") as file:
         for name, rows in (("p", 2**61), ("q", 2**33)):
             file.create_dataset(name, (rows, 3), "f4", chunks=(1000, 3))
         file.create_dataset("w", (2**40,), "f4", chunks=(1000,))
+        file.create_dataset("s", (2800, 50000), "f4", chunks=(1, 50000))
+        file["one"], file["at"] = np.sin(0.01 * np.arange(2800.0)), np.full((50000, 3), 3.0)
     for changes in ({"receivers.positions": "huge.h5:/p"}, {"receivers.positions": "huge.h5:/q"},
                     {"source.1.position": "3 3 3", "source.1.wavelet": "huge.h5:/w"}):
         expect_refused(program, {**WAVE, **changes}, next(v for v in changes.values() if ":/" in v))
+    many = {**WAVE, "time.steps": 2799, "sources.positions": "huge.h5:/at", "sources.signals": "huge.h5:/s"}
+    expect_refused(program, many, "huge.h5:/s: 2800 rows of 50000 numbers: a table may have 134217728 numbers (1 GiB)")
+    program.succeed("-n", program.config({**many, "sources.signals": "huge.h5:/one"}))
 
 
 @case

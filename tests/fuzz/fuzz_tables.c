@@ -49,7 +49,7 @@ static void check_wavelet(const double numbers[8]) {
   }
   wavelet_use use;
   const wavelet_steps steps = {fmax(1e-30, fabs(numbers[1])), (int64_t)fmin(1e3, fabs(numbers[2])), 0};
-  demand(wavelet_study_curve(&t, steps, &use, &e) == 0, "study", e.text);
+  demand(wavelet_study_curves(&t, 1, steps, &use, &e) == 0, "study", e.text);
   demand(use.highest >= 0 && use.start >= 0 && use.stop >= 0 && use.begin >= 0 && use.end <= steps.count,
          "study", "nonsense");
   table_free(&t);

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <unistd.h>
 #include "test.h"
+#include "base/error_mpi.h"
 #include "io/atomic_file.h"
 #include "io/field_io.h"
 #include "io/rows.h"

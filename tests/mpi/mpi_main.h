@@ -5,6 +5,7 @@
 #include <mpi.h>
 #include <stdbool.h>
 #include "tests/backend_main.h"
+#include "base/error_mpi.h"
 #include "io/files.h"
 
 /* All ranks, without a data server. */

@@ -223,7 +223,7 @@ static void spectra_are_right(void) {
   for (int i = 0; i < COUNT(cases); i++) {
     table t = read_table(cases[i].name);
     wavelet_use u;
-    OK(wavelet_study_curve(&t, (wavelet_steps){cases[i].dt, cases[i].count, 0}, &u, &E));
+    OK(wavelet_study_curves(&t, 1, (wavelet_steps){cases[i].dt, cases[i].count, 0}, &u, &E));
     if (u.begin != cases[i].begin || u.end != cases[i].end)
       fail_msg("case %zu: steps %d to %d", i, (int)u.begin, (int)u.end);
     if (cases[i].dominant > 0 && !(fabs(u.dominant - 15) < 1 && fabs(u.highest - 37.5) < 1))

@@ -179,6 +179,11 @@ def exact_signals(program, both, named, kept):
     for ranks in (2, 3):
         check((same_traces(program, {**both, **removed}, "all.h5:/r", ranks)[0] == expected).all(), f"removed, {ranks} ranks: other bits")
     check((same_traces(program, {**named, **removed}, "all.h5:/r")[0] == expected).all(), "removed, sections: other bits")
+    with h5py.File(program.folder / "all.h5", "a") as file:
+        file["alike"] = file["s"][...][:, np.arange(40) % 3]
+    sections = {k: f"w{(int(k.split('.')[1]) - 1) % 3}.h5:/w" if k.endswith(".wavelet") else x for k, x in named.items()}
+    alike = [same_traces(program, {**keys, **removed}, "all.h5:/r")[0] for keys in (sections, {**both, "sources.signals": "all.h5:/alike"})]
+    check((alike[0] == alike[1]).all() and (alike[0] != expected).any(), "removed, equal columns: other bits than of sections")
     restarted(program, {**both, **removed}, expected)
     for signals, steps in (("g/s", (40, 90)), ("endless", (1000, 1100))):
         fields = []
