@@ -466,7 +466,7 @@ const config_key config_keys[] = {
   {"output", "final", VALUE_SWITCH, AT(output_final), .choices = switch_choices, .fallback = "on",
    .doc = "save the field of the last step even where it is no multiple of every"},
   {"output", "replace", VALUE_SWITCH, AT(output_replace), .no_bit = true, .choices = switch_choices, .fallback = "off",
-   .doc = "delete files of an earlier run once this run's are written; off: move them aside",
+   .doc = "delete an earlier run's files once new ones are there; off: move them aside",
    .note = "replace: nothing is moved aside to PATH.oldN.*, but checkpoints. New files take the place of old ones as they are\n"
            "written. What else an earlier run left goes once the run, or the shot, is done; until then, and where one fails or is\n"
            "killed, old files keep their names."},

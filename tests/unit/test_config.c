@@ -30,7 +30,8 @@ TEST(test_syntax) {
       {"[time]\nstep = 3\n", NULL, "t.ini:2: [time] step: unknown key (did you mean 'steps'?)"},
       {"[time]\nSteps = 3\n", NULL, "t.ini:2: [time] Steps: unknown key (did you mean 'steps'?)"},
       {"[output]\nprefix = 3\n", NULL,
-       "t.ini:2: [output] prefix: unknown key (known: path, name, every, final, box, stride, compress)"},
+       "t.ini:2: [output] prefix: unknown key (known: path, name, every, final, replace, box, stride, "
+       "compress)"},
       {BASE "steps = 4\n", NULL, "t.ini:7: [time] steps: already given on line 6"},
       {BASE "[grid]\nnx = 8\n", NULL, "t.ini:8: [grid] nx: already given on line 2"},
       {BASE "[time]\nsteps = 3 = 4\n", "time.steps=1", "t.ini:8: [time] steps: already given on line 6"},
@@ -169,7 +170,8 @@ TEST(test_long_names) {
   char text[8192], message[1024];
   snprintf(text, sizeof text, BASE "[output]\n%04000d = 1", 0);
   snprintf(message, sizeof message,
-           "t.ini:8: [output] %0100d: unknown key (known: path, name, every, final, box, stride, compress)",
+           "t.ini:8: [output] %0100d: unknown key (known: path, name, every, final, replace, box, stride, "
+           "compress)",
            0);
   expect_refused(text, NULL, message);
   snprintf(text, sizeof text, "%0500d = 1", 0);
