@@ -141,6 +141,12 @@ def survey(program):
     program.remove("out/line.gradient.h5")
     program.succeed("-q", config, *OF_SHOTS, "gradient.signals=on")
     check(same_bits(gradient(program, path="out/line"), expected), "another sum of gradients that are stored otherwise")
+    before = len(list((program.folder / "out").rglob("*.old*")))
+    program.succeed("-q", config, *OF_SHOTS, "medium.velocity=in.h5:/true", "output.replace=on")
+    check(not gradient(program, path="out/line").any() and len(list((program.folder / "out").rglob("*.old*"))) == before, "not replaced")
+    told = program.succeed(config, *OF_SHOTS, "gradient.observed=", "output.replace=on").out
+    left = [n for n in program.files() if n.startswith("out/line") and n.endswith(".gradient.h5") and ".old" not in n]
+    check("deleted the gradient of an earlier survey" in told and not left, f"{left}: {told}")
 
 
 SECTION = {"grid.nx": 60, "grid.ny": 1, "grid.nz": 40, "grid.dy": None, "time.steps": 90, "medium.velocity": "2d.h5:/v",
