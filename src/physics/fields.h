@@ -15,8 +15,8 @@ enum { MEMORY_PRESSURE = MEMORIES_MAX, SHOT_MEMORIES };
 /* Fields of a medium by number: the equation's factors, then what its terms work on (kernel_terms). */
 enum { MEDIUM_V = EQUATION_MEDIA, MEDIUM_SIGMA, MEDIUM_LOSSES, MEDIUM_FIELDS };
 
-/* Fields that maps are kept in: the quantities in their order, the sum of squares in two halves (maps_join); then real and imaginary parts of
- * each frequency. */
+/* Fields that maps are kept in: the quantities in their order, the sum of squares in two halves (maps_join); then
+ * real and imaginary parts of each frequency. */
 enum map_field {
   MAP_MAX,
   MAP_MIN,

@@ -335,7 +335,7 @@ static void sources_forget(sources *s) {
   source_set_free(&s->set);
   free(s->positions);
   free(s->uses);
-  for (int i = 0; s->injected && i < s->signal_count; i++)
+  for (int i = 0; s->injected && s->alike && i < s->signal_count; i++)
     if (s->alike[i] == i) free(s->injected[i]);
   free(s->injected);
   free(s->alike);
