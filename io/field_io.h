@@ -32,7 +32,7 @@ void field_io_init(field_io *io, io_way *way, const slab *slab, enum io_kind mod
 typedef int field_sink(void *context, int z, int planes, float *values, error *e);
 /* Puts `planes` planes of ny x nx values, dense, into `values`, to be written; likewise. */
 typedef int field_source(void *context, int z, int planes, float *values, error *e);
-/* Called when all planes of all ranks were put: makes meta->statistics what they are to be. Collective over the computing
+/* Called when all planes of all ranks were put: makes meta->statistics, if there are some, what they are to be. Collective over the computing
  * ranks, agreed. */
 typedef int field_measured(void *context, error *e);
 

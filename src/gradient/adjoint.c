@@ -288,7 +288,7 @@ static int adjoint_spread(adjoint_points *p, const receivers *r, const float *re
 }
 
 /* Undoes, transposed, what was done to the traces, and spreads them over the points where receivers are. */
-int adjoint_take(adjoint *a, int row, float *residual, error *e) {
+int adjoint_take(adjoint *a, int row, float *residual, double unit, error *e) {
   const shot *s = shot_row(a->shot, row);
   const engine *g = s->engine;
   const receivers *r = &s->receivers;
@@ -302,6 +302,7 @@ int adjoint_take(adjoint *a, int row, float *residual, error *e) {
   TRY(sources_plan_given(&p->residual, &on, r->count, (const double(*)[3])r->positions,
                          s->config->receivers_interpolation, e));
   free(p->values);
+  p->unit = unit;
   adjoint_spread(p, r, residual, g, e);
   p->residual.given = (sources_given){p->values, shot_last(s), r->every};
   return e->id;

@@ -5,13 +5,16 @@
 #ifndef STENCIL_ADJOINT_H
 #define STENCIL_ADJOINT_H
 
+#include <stdatomic.h>
 #include "physics/chain.h"
 #include "states.h"
 
 /* What goes in and comes out at points. */
 typedef struct adjoint_points {
-  sources residual;     /* dJ/d(trace), injected; owned, as are the next two */
-  float *values;        /* of the residual, as sources_given */
+  sources residual; /* dJ/d(trace), injected; owned, as are the next two */
+  float *values;    /* of the residual, as sources_given, */
+  double
+      unit; /* in this unit, a power of two: so is all that comes of it but what adjoint_planes and others hand out */
   receivers at_sources; /* of nu, or of `scaled` */
 } adjoint_points;
 
@@ -63,9 +66,9 @@ void adjoint_close(adjoint *a);
 /* Lets the shot keep what the way back needs: before its first step. */
 void adjoint_observe(adjoint *a);
 
-/* Takes dJ/d(trace as written) of row `row` of a stack, else of row 0, laid out as the shot's own traces are (receivers.traces),
- * which it spoils. Threads may take those of different rows at once where the shots are a rank's. */
-int adjoint_take(adjoint *a, int row, float *residual, error *e);
+/* Takes dJ/d(trace as written), in a unit that is a power of two, of row `row` of a stack, else of row 0, laid out as the shot's own
+ * traces are (receivers.traces), which it spoils. Threads may take those of different rows at once where the shots are a rank's. */
+int adjoint_take(adjoint *a, int row, float *residual, double unit, error *e);
 /* From the last step to step 0, with what was taken. */
 int adjoint_run(adjoint *a, error *e);
 /* Own point (0, 0, 0) in a slot of the ring. Transfers take whole planes, with ghosts that slots may not have: so there is a plane
@@ -87,10 +90,15 @@ typedef struct adjoint_field {
   const adjoint *of;
   enum gradient_field field;
   int row;
+  _Atomic uint32_t
+      largest; /* bits of the greatest magnitude that adjoint_planes has handed out, in its unit */
 } adjoint_field;
 /* A field_source of dJ/dv, of dJ/du at step 0 for a run that begins at rest, or of the sum over the steps of u nu or of u^2;
  * `context`: an adjoint_field. */
 int adjoint_planes(void *context, int z, int planes, float *values, error *e);
+/* A field_measured of fields, the last of which has `of` NULL: GRADIENT_SMALL where one has no value that float32 is good for, but
+ * some that are not 0. */
+int adjoint_measured(void *context, error *e);
 /* dJ/dsignal of each source of a row, or with respect to what is `injected` in its place, in extra steps too: steps x sources, on
  * every rank; the caller frees it. */
 int adjoint_signals(adjoint *a, int row, bool injected, float **signals, error *e);

@@ -1,6 +1,5 @@
 /* What the steps back come to (adjoint.h): fields that remain on the device, and their planes on the host. */
 #include <math.h>
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include "adjoint.h"
@@ -195,18 +194,68 @@ int adjoint_chain(adjoint *a, int row, error *e) {
                                        : 0;
 }
 
-/* Residuals may be so great that the way back, or a sum over it, overflows. */
-static int adjoint_check_planes(const adjoint_field *f, int z, int planes, const float *values, error *e) {
+static double adjoint_unit(const adjoint_field *f) {
+  return f->field == GRADIENT_ILLUMINATION ? 1 : f->of->rows[f->row].unit;
+}
+
+static float adjoint_float(uint32_t bits) {
+  float value;
+  memcpy(&value, &bits, sizeof value);
+  return value;
+}
+
+/* Magnitudes are in the order of their bits, Inf and NaN the greatest. */
+static uint32_t adjoint_greatest(const float *values, size_t count) {
+  uint32_t greatest = 0;
+  for (size_t i = 0; i < count; i++) {
+    uint32_t bits;
+    memcpy(&bits, &values[i], sizeof bits);
+    bits &= INT32_MAX;
+    if (bits > greatest) greatest = bits;
+  }
+  return greatest;
+}
+
+/* Residuals may be so great that the way back, or a sum over it, or what it stands for overflows. */
+static int adjoint_refuse(const adjoint_field *f, int z, const float *values, error *e) {
   const size_t plane = adjoint_plane(f->of), nx = (size_t)f->of->shot->engine->files_slab.nx;
-  for (size_t i = 0; i < (size_t)planes * plane; i++)
-    if (!isfinite(values[i]))
-      return FAIL(e, GRADIENT_NONFINITE, GRADIENT_NAMES[f->field].name, isnan(values[i]) ? "NaN" : "Inf",
-                  f->of->back.slab->z0 + z + (int)(i / plane), (int)(i % plane / nx), (int)(i % nx));
+  size_t i = 0;
+  while (isfinite(values[i])) i++;
+  return FAIL(e, GRADIENT_NONFINITE, GRADIENT_NAMES[f->field].name, isnan(values[i]) ? "NaN" : "Inf",
+              f->of->back.slab->z0 + z + (int)(i / plane), (int)(i % plane / nx), (int)(i % nx));
+}
+
+/* From what the way back has to what it stands for. */
+static int adjoint_state_planes(adjoint_field *f, int z, int planes, float *values, error *e) {
+  const size_t points = (size_t)planes * adjoint_plane(f->of);
+  const double unit = adjoint_unit(f);
+  const uint32_t greatest = adjoint_greatest(values, points);
+  uint32_t had = f->largest;
+  while (had < greatest && !atomic_compare_exchange_weak(&f->largest, &had, greatest)) continue;
+  for (size_t i = 0; i < points && unit != 1; i++) values[i] = (float)(unit * (double)values[i]);
+  return isfinite((float)(unit * (double)adjoint_float(greatest))) ? 0 : adjoint_refuse(f, z, values, e);
+}
+
+/* Float32 has relative accuracy from here on, for sums too. */
+static const double LEAST = 0x1p-100;
+
+int adjoint_measured(void *context, error *e) {
+  adjoint_field *f = context;
+  uint32_t largest[GRADIENT_FIELDS];
+  int count = 0;
+  for (; f[count].of; count++) largest[count] = f[count].largest;
+  MPI_TRY(e, mpi_reduce_all(largest, count, MPI_UINT32_T, MPI_MAX, f->of->shot->engine->comm));
+  for (int i = 0; i < count; i++) {
+    const double value = adjoint_unit(&f[i]) * (double)adjoint_float(largest[i]);
+    /* the illumination may be all 0 because squares are, of a field that leaves an image */
+    const bool zero = !largest[i] && !(f[i].field == GRADIENT_ILLUMINATION && largest[i - 1]);
+    if (!zero && value < LEAST) return FAIL(e, GRADIENT_SMALL, GRADIENT_NAMES[f[i].field].name, value, LEAST);
+  }
   return 0;
 }
 
 int adjoint_planes(void *context, int z, int planes, float *values, error *e) {
-  const adjoint_field *f = context;
+  adjoint_field *f = context;
   const adjoint *a = f->of;
   const size_t plane = adjoint_plane(a);
   transfer t = a->transfer;
@@ -216,7 +265,7 @@ int adjoint_planes(void *context, int z, int planes, float *values, error *e) {
   else
     memcpy(values, adjoint_row(a, f->field, f->row) + (size_t)z * plane,
            (size_t)planes * plane * sizeof *values);
-  return adjoint_check_planes(f, z, planes, values, e);
+  return adjoint_state_planes(f, z, planes, values, e);
 }
 
 /* From what sources inject at each step to their signals. */
@@ -237,6 +286,18 @@ static void adjoint_signal_put(void *context, int64_t i, int64_t n, int lane, do
   const adjoint_injected *w = context;
   (void)n;
   for (int64_t k = 0; k < w->steps; k++) w->all[k * w->at->count + w->at->index[i]] = (float)x[k][lane];
+}
+
+/* From what the way back has to what it stands for. */
+static int adjoint_state_signals(double unit, float *all, size_t count, int sources, error *e) {
+  const double most = unit * (double)adjoint_float(adjoint_greatest(all, count));
+  for (size_t i = 0; i < count; i++) {
+    all[i] = (float)(unit * (double)all[i]);
+    if (!isfinite(all[i]))
+      return FAIL(e, GRADIENT_SIGNALS, isnan(all[i]) ? "NaN" : "Inf", (int64_t)i / sources,
+                  (int)(i % (size_t)sources) + 1);
+  }
+  return most != 0 && most < LEAST ? FAIL(e, GRADIENT_SMALL, "signals", most, LEAST) : 0;
 }
 
 int adjoint_signals(adjoint *a, int row, bool injected, float **signals, error *e) {
@@ -266,9 +327,5 @@ int adjoint_signals(adjoint *a, int row, bool injected, float **signals, error *
           (float)(way.scale * (double)r->traces[(last - k / r->local) * r->local + k % r->local]);
   TRY(error_agree(e, g->comm));
   MPI_TRY(e, mpi_reduce_all(all, (int)count, MPI_FLOAT, MPI_SUM, g->comm));
-  for (size_t i = 0; i < count; i++)
-    if (!isfinite(all[i]))
-      return FAIL(e, GRADIENT_SIGNALS, isnan(all[i]) ? "NaN" : "Inf", (int64_t)i / r->count,
-                  (int)(i % (size_t)r->count) + 1);
-  return 0;
+  return adjoint_state_signals(a->rows[row].unit, all, count, r->count, e);
 }

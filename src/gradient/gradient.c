@@ -139,7 +139,7 @@ int gradient_open(gradient *g, error *e) {
 /* What a file is made from. */
 typedef struct gradient_parts {
   field_name names[GRADIENT_FIELDS];
-  adjoint_field fields[GRADIENT_FIELDS];
+  adjoint_field fields[GRADIENT_FIELDS + 1]; /* and one without `of` */
   field_planes planes[GRADIENT_FIELDS];
   const char *base;
   gradient_meta of;
@@ -153,10 +153,11 @@ static void gradient_describe_file(const gradient *g, int row, const char *verif
   const misfit *m = &g->misfits[row];
   const char *slash = strrchr(c->output_path, '/');
   int count = 0;
+  memset(p, 0, sizeof *p);
   for (int i = 0; i < GRADIENT_FIELDS; i++) {
     if (!adjoint_asked(g->shot->config, i)) continue;
     p->names[count] = GRADIENT_NAMES[i];
-    p->fields[count] = (adjoint_field){&g->way, i, row};
+    p->fields[count] = (adjoint_field){&g->way, i, row, 0};
     p->planes[count] = (field_planes){adjoint_planes, &p->fields[count]};
     count++;
   }
@@ -173,7 +174,8 @@ static void gradient_describe_file(const gradient *g, int row, const char *verif
                          .ending = GRADIENT_ENDING,
                          .fields = count,
                          .names = p->names,
-                         .gradient = &p->of};
+                         .gradient = &p->of,
+                         .measured = adjoint_measured};
 }
 
 int gradient_make_file(gradient *g, int row, error *e) {
@@ -207,7 +209,7 @@ int gradient_residual(gradient *g, int row, error *e) {
   misfit *m = &g->misfits[row];
   TRY(misfit_residual(m, s, e));
   if (!m->given) log_line(s->log, "gradient: misfit %.9g", m->value);
-  return adjoint_take(&g->way, row, m->residual, e);
+  return adjoint_take(&g->way, row, m->residual, m->unit, e);
 }
 
 int gradient_back(gradient *g, error *e) {

@@ -50,18 +50,29 @@ static int misfit_check_places(const misfit *m, const shot *s, const char *datas
   return e->id;
 }
 
+/* The unit of a residual of this greatest magnitude, which is less than 1 then. */
+static double misfit_unit(double most) {
+  int exponent;
+  frexp(most, &exponent);
+  return ldexp(1, exponent);
+}
+
 /* Keeps this rank's columns. All are checked, by every rank alike. */
 static int misfit_keep(misfit *m, const char *dataset, const table *t, error *e) {
   const receivers *r = m->of;
   const size_t values = (size_t)receivers_all_rows(r) * (size_t)r->local;
-  for (int64_t i = 0; i < t->rows * t->columns; i++)
+  double most = 0;
+  for (int64_t i = 0; i < t->rows * t->columns; i++) {
     if (!isfinite((float)t->values[i]))
       return FAIL(e, TABLE_NO_VALUE, dataset, "a value beyond float32", i / t->columns);
+    most = fmax(most, fabs(t->values[i]));
+  }
+  m->unit = m->given ? misfit_unit(most) : 1;
   m->residual = malloc(values * sizeof *m->residual + 1);
   if (!m->residual) return FAIL(e, OUT_OF_MEMORY, values * sizeof *m->residual, "observed traces");
   for (int64_t row = 0; row < r->rows; row++)
     for (int i = 0; i < r->local; i++)
-      m->residual[row * r->local + i] = (float)t->values[row * r->count + r->index[i]];
+      m->residual[row * r->local + i] = (float)(t->values[row * r->count + r->index[i]] / m->unit);
   return 0;
 }
 
@@ -69,7 +80,7 @@ int misfit_open(misfit *m, const shot *s, const char *dataset, bool given, error
   const receivers *r = &s->receivers;
   const table_form form = {.columns = r->count, .flat = r->count == 1};
   table t;
-  *m = (misfit){.of = r, .given = given, .value = NAN};
+  *m = (misfit){.of = r, .given = given, .value = NAN, .unit = 1};
   if (r->count == 0) return FAIL(e, OBSERVED_NO_RECEIVERS, dataset);
   TRY(misfit_check_times(m, s, dataset, e));
   TRY(misfit_check_places(m, s, dataset, e));
@@ -82,28 +93,39 @@ int misfit_open(misfit *m, const shot *s, const char *dataset, bool given, error
   return error_agree(e, s->engine->comm);
 }
 
-/* Each trace's sum of squares is of one rank, in order of time; they are added in the user's order. */
+/* Of a sample of this rank. */
+static double misfit_difference(const misfit *m, int64_t i) {
+  return (double)m->of->traces[i] - (double)m->residual[i];
+}
+
+/* Each trace's sum of squares, and greatest difference, is of one rank, in order of time; the sums are added in the user's order. */
 static int misfit_sum(misfit *m, const shot *s, double each, error *e) {
   const receivers *r = m->of;
-  double *squares = calloc((size_t)r->count, sizeof *squares);
-  if (!squares) FAIL(e, OUT_OF_MEMORY, (size_t)r->count * sizeof *squares, "the misfit");
+  double *squares, *most, greatest = 0;
+  ALLOC(e, squares, 2 * (size_t)r->count, "the misfit");
   TRY(error_agree(e, s->engine->comm));
+  most = squares + r->count;
   for (int64_t row = 0; row < r->rows; row++)
     for (int i = 0; i < r->local; i++) {
-      float *at = &m->residual[row * r->local + i];
-      const double d = (double)r->traces[row * r->local + i] - (double)*at;
+      const double d = misfit_difference(m, row * r->local + i);
       squares[r->index[i]] += d * d;
-      *at = (float)(each * d);
+      most[r->index[i]] = fmax(most[r->index[i]], fabs(d));
     }
-  const int rc = mpi_reduce_all(squares, r->count, MPI_DOUBLE, MPI_SUM, s->engine->comm);
+  const int rc = mpi_reduce_all(squares, 2 * r->count, MPI_DOUBLE, MPI_SUM, s->engine->comm);
   m->value = 0;
-  for (int i = 0; i < r->count; i++) m->value += each / 2 * squares[i];
+  for (int i = 0; i < r->count; i++) m->value += each / 2 * squares[i], greatest = fmax(greatest, most[i]);
+  m->unit = misfit_unit(each * greatest);
   free(squares);
   return error_from_mpi(e, rc, "mpi_reduce_all");
 }
 
 int misfit_residual(misfit *m, const shot *s, error *e) {
-  return m->given ? 0 : misfit_sum(m, s, s->engine->physics.dt * (double)m->of->every, e);
+  const double each = s->engine->physics.dt * (double)m->of->every;
+  if (m->given) return 0;
+  TRY(misfit_sum(m, s, each, e));
+  for (int64_t i = 0; i < m->of->rows * m->of->local; i++)
+    m->residual[i] = (float)(each * misfit_difference(m, i) / m->unit);
+  return 0;
 }
 
 void misfit_close(misfit *m) {

@@ -12,6 +12,7 @@ typedef struct misfit {
   const receivers *of; /* not owned */
   bool given;          /* the dataset is the residual itself */
   double value;        /* J, after misfit_residual; NaN: nobody knows it */
+  double unit; /* that the residual is in: a power of two, by which its greatest magnitude is from 1/2 to 1 */
   float *
       residual; /* before misfit_residual what the dataset says; as receivers.traces, of all rows and extra steps; owned */
 } misfit;

@@ -143,7 +143,7 @@ static int verify_transposed(verify *v, double *sum, error *e) {
   float *signals = NULL, *initial = malloc(v->points * sizeof *initial + 1);
   if (!initial) FAIL(e, OUT_OF_MEMORY, v->points * sizeof *initial, "the tests of a gradient");
   TRY(error_agree(e, s->engine->comm));
-  adjoint_field field = {a, GRADIENT_INITIAL, 0};
+  adjoint_field field = {a, GRADIENT_INITIAL, 0, 0};
   if (s->sources.count) adjoint_signals(a, 0, true, &signals, e);
   if (!e->id && s->config->gradient_initial && !adjoint_bring(a, e))
     adjoint_planes(&field, 0, s->engine->slab.nz, initial, e);
@@ -165,7 +165,7 @@ static int verify_dot(verify *v, bool *right, error *e) {
   verify_residual(v, v->g->misfits->residual, sums);
   for (int i = 0; i < 3; i++) sums[i] = verify_sum(v, sums[i], e);
   v->traces = sums[2];
-  TRY(adjoint_take(&v->g->way, 0, v->g->misfits->residual, e));
+  TRY(adjoint_take(&v->g->way, 0, v->g->misfits->residual, 1, e));
   TRY(adjoint_run(&v->g->way, e));
   TRY(verify_transposed(v, &back, e));
   back = verify_sum(v, back, e);
@@ -190,7 +190,7 @@ static int verify_misfit(verify *v, double *J, error *e) {
     return 0;
   }
   for (int64_t i = 0; i < r->rows * r->local; i++) sum += (double)m->residual[i] * (double)r->traces[i];
-  *J = verify_sum(v, sum, e);
+  *J = m->unit * verify_sum(v, sum, e);
   return e->id;
 }
 
@@ -213,7 +213,7 @@ typedef struct taylor {
 static int verify_derivative(verify *v, taylor *t, error *e) {
   const engine *g = v->shot->engine;
   const uint64_t first = (uint64_t)g->slab.z0 * (uint64_t)g->slab.ny * (uint64_t)g->slab.nx;
-  adjoint_field velocity = {&v->g->way, GRADIENT_VELOCITY, 0};
+  adjoint_field velocity = {&v->g->way, GRADIENT_VELOCITY, 0, 0};
   adjoint_planes(&velocity, 0, g->slab.nz, v->weight, e);
   for (size_t i = 0; !e->id && i < v->points; i++) {
     const double slope = (double)v->weight[i], random = verify_random(first + i);
@@ -332,7 +332,7 @@ static int verify_all(verify *v, error *e) {
   TRY(verify_dot(v, &right, e));
   TRY(verify_run(v, true, e));
   TRY(verify_misfit(v, &J, e));
-  TRY(adjoint_take(&g->way, 0, g->misfits->residual, e));
+  TRY(adjoint_take(&g->way, 0, g->misfits->residual, g->misfits->unit, e));
   TRY(gradient_back(g, e));
   TRY(verify_keep_medium(v, e));
   TRY(verify_taylor(v, J, &right, e));
