@@ -123,11 +123,24 @@ static bool shots_differs(const shot_line *s) {
   return false;
 }
 
+/* What concerns this shot and the first one. */
+static int shots_check_pair(const shot_lines *all, const shot_line *s, const config *c, const config *first,
+                            error *e) {
+  const bool given = c->gradient_residual[0];
+  const char *observed = given ? c->gradient_residual : c->gradient_observed;
+  char place[PLACE_TEXT];
+  config_place(place, all->file, s->line);
+  if (config_medium_absorbs(c) && config_reference(c) != config_reference(first))
+    return FAIL(e, SHOTS_REFERENCE, place);
+  if (!observed[0] || strcmp(observed, given ? first->gradient_residual : first->gradient_observed) != 0)
+    return 0;
+  return FAIL(e, SHOTS_OBSERVED, place, given ? "adjoint_source" : "observed", observed, all->list->line);
+}
+
 int shots_check(shot_lines *all, const config_given *given, config *first, error *e) {
   all->alike = true;
   for (int i = 0; i < all->count; i++) {
     config c;
-    char place[PLACE_TEXT];
     shot_line *s = &all->list[i];
     all->alike = all->alike && !shots_differs(s);
     TRY(config_make(&c, given, s, e));
@@ -135,8 +148,7 @@ int shots_check(shot_lines *all, const config_given *given, config *first, error
     if (i == 0) {
       *first = c;
     } else {
-      if (config_medium_absorbs(&c) && config_reference(&c) != config_reference(first))
-        config_place(place, all->file, s->line), FAIL(e, SHOTS_REFERENCE, place);
+      shots_check_pair(all, s, &c, first, e);
       config_free(&c);
     }
     TRY(e->id);

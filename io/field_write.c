@@ -305,7 +305,8 @@ static int write_measure(field_writer *w, error *e) {
   if (!m->statistics && !m->measured) return 0;
   if (told) ALLOC(e, histogram, HISTOGRAM_BINS, "the histogram of a field");
   if (m->measured && !server) m->measured(w->parts[0].context, e);
-  if (!error_agree(e, w->io->way->comm) && m->measured && m->statistics) write_tell_statistics(w, &there, histogram, e);
+  if (!error_agree(e, w->io->way->comm) && m->measured && m->statistics)
+    write_tell_statistics(w, &there, histogram, e);
   if (w->io->way->rank == 0 && m->statistics && !e->id) {
     files_take_hdf5();
     write_statistics(&w->to, told ? &there : m->statistics);

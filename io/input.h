@@ -54,6 +54,8 @@ bool input_sound_number(hid_t type);
 int input_read_packing(const input *in, enum quantity quantity, packing *n, error *e);
 /* The unit that its attributes name, as they do; "": none. */
 int input_read_units(const input *in, char found[PACKING_TEXT], error *e);
+/* What an attribute of the group that it is in says; "" where there is none, or no text of less than `size` bytes. */
+void input_read_word(const input *in, const char *name, char *word, size_t size);
 /* Its attribute `spacing`, x y z; zeros: it has none of three numbers. */
 int input_read_spacing(const input *in, double spacing[3], error *e);
 

@@ -79,6 +79,19 @@ static int packing_read_text(packing_attribute *a, char text[PACKING_TEXT], erro
   return e->id;
 }
 
+void input_read_word(const input *in, const char *name, char *word, size_t size) {
+  char text[PACKING_TEXT], path[FILE_NAME];
+  error other = {0};
+  input group = *in;
+  packing_attribute a = {.in = &group, .name = name};
+  snprintf(path, sizeof path, "%.*s", (int)(strrchr(in->path, '/') - in->path), in->path);
+  group.dataset = H5Gopen2(in->opened, path[0] ? path : "/", H5P_DEFAULT);
+  word[0] = 0;
+  if (group.dataset < 0) return;
+  if (!packing_read_text(&a, text, &other) && strlen(text) < size) strcpy(word, text);
+  H5Gclose(group.dataset);
+}
+
 /* --- units -------------------------------------------------------------------------------------------------------- */
 
 /* Metres to the power `length` times seconds to the power `time` times kilograms to `mass`, times / per of them. */

@@ -15,15 +15,20 @@ typedef struct table_form {
   enum quantity quantity;
   int measured; /* so many columns of these are of that quantity; a flat table is of none, unless it has as many */
   bool narrow;   /* (n, 1), too */
-  bool optional; /* where there is no such dataset the table has no rows */
+  bool optional; /* where there is no such dataset the table has no rows, and no columns */
+  bool empty;    /* no rows, too */
+  bool words;    /* table.dispersion and table.equation are asked for */
   int64_t most;  /* rows beyond these are not read; 0: all are */
 } table_form;
 
+enum { TABLE_WORD = 16 };
 typedef struct table {
   double *values;          /* rows x columns, owned: table_free */
-  int64_t rows;            /* >= 1; 0: form.optional */
+  int64_t rows;            /* >= 1; 0: form.optional or form.empty */
   int columns;             /* 1: shape (n,), too */
   char told[PACKING_TEXT]; /* packing.told */
+  /* form.words: what attributes of these names say, of the group that it is in; "": there is none, or another thing */
+  char dispersion[TABLE_WORD], equation[TABLE_WORD];
 } table;
 
 /* Reads dataset "FILE:/path" (any integer or float type, converted to float64 as its attributes say) on rank 0 and hands it

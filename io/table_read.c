@@ -16,7 +16,7 @@ static int table_check_shape(const input *in, table_form form, table *t, error *
   TRY(dataset_shape(name, in->dataset, shape, &rank, found, e));
   const bool narrow = form.narrow && rank == 2 && shape[1] == 1;
   const bool flat = (form.flat && rank == 1) || narrow, wide = rank == 2 && shape[1] == (hsize_t)form.columns;
-  if ((!flat && !wide) || shape[0] == 0)
+  if ((!flat && !wide) || (shape[0] == 0 && !form.empty))
     return FAIL(e, TABLE_SHAPE, name,
                 form.narrow ? "(n,), (n, 1) or "
                 : form.flat ? "(n,) or "
@@ -55,8 +55,11 @@ static int table_load(const char *dataset, table_form form, table *t, error *e) 
   const dataset_kind kind = {form.flat ? 1 : 2, 2, form.flat ? "1D or 2D" : "2D"};
   input in;
   *t = (table){0};
-  if (!dataset_open(dataset, kind, false, &in, e) && !table_check_shape(&in, form, t, e))
-    table_read_values(&in, form, t, e);
+  if (!dataset_open(dataset, kind, false, &in, e) && !table_check_shape(&in, form, t, e)) {
+    if (form.words) input_read_word(&in, "dispersion", t->dispersion, TABLE_WORD);
+    if (form.words) input_read_word(&in, "equation", t->equation, TABLE_WORD);
+    if (t->rows) table_read_values(&in, form, t, e);
+  }
   input_close(&in);
   if (e->id) table_free(t);
   if (e->id == ERROR_FIELD_NO_DATASET && form.optional) *e = (error){0};

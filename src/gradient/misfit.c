@@ -32,22 +32,45 @@ static int misfit_check_times(const misfit *m, const shot *s, const char *datase
   return e->id;
 }
 
-static int misfit_check_places(const misfit *m, const shot *s, const char *dataset, error *e) {
-  const table_form form = {.columns = 3, .quantity = QUANTITY_LENGTH, .measured = 3, .optional = m->given};
+/* Receivers or sources of the run, and where their places are in the file. */
+typedef struct misfit_places {
+  const char *name, *what;
+  int count;
+  const double (*positions)[3];
+  bool optional;
+} misfit_places;
+
+static int misfit_check_places(misfit_places p, const shot *s, const char *dataset, error *e) {
+  const table_form form = {
+      .columns = 3, .quantity = QUANTITY_LENGTH, .measured = 3, .optional = p.optional, .empty = true};
   char name[CONFIG_TEXT + 16];
   table t;
-  misfit_beside(dataset, "position", name);
+  misfit_beside(dataset, p.name, name);
   TRY(misfit_read(s, name, form, &t, e));
-  if (t.rows && t.rows != m->of->count) FAIL(e, OBSERVED_ROWS, name, (int64_t)m->of->count, t.rows);
+  if (t.columns && t.rows != p.count)
+    FAIL(e, OBSERVED_COUNT, name, p.count, p.what, p.count == 1 ? "" : "s", t.rows);
   for (int64_t i = 0; i < t.rows * 3 && !e->id; i++) {
     const int axis = (int)(i % 3);
-    const double *found = &t.values[i - axis], *here = m->of->positions[i / 3],
+    const double *found = &t.values[i - axis], *here = p.positions[i / 3],
                  near = NEAR * config_axis_of(s->config, axis).spacing;
     if (near > 0 && !(fabs(found[axis] - here[axis]) <= near))
-      FAIL(e, OBSERVED_POSITION, name, i / 3, here[0], here[1], here[2], found[0], found[1], found[2]);
+      FAIL(e, OBSERVED_POSITION, name, i / 3, p.what, here[0], here[1], here[2], found[0], found[1],
+           found[2]);
   }
   table_free(&t);
   return e->id;
+}
+
+/* Do the traces come from a run that does the same? Words that are none of this program's say nothing of it. */
+static int misfit_check_origin(const shot *s, const char *dataset, const table *t, error *e) {
+  const bool removed = s->receivers.time.removed;
+  const char *here = equation_name(s->config->equation);
+  if (strcmp(t->dispersion, removed ? "kept" : "removed") == 0)
+    return FAIL(e, OBSERVED_OTHERWISE, dataset, "dispersion", t->dispersion, removed ? "removed" : "kept");
+  for (int i = 0; i < EQUATION_COUNT; i++)
+    if (strcmp(t->equation, here) != 0 && strcmp(t->equation, EQUATIONS[i].name) == 0)
+      return FAIL(e, OBSERVED_OTHERWISE, dataset, "equation", t->equation, here);
+  return 0;
 }
 
 /* The unit of a residual of this greatest magnitude, which is less than 1 then. */
@@ -78,16 +101,19 @@ static int misfit_keep(misfit *m, const char *dataset, const table *t, error *e)
 
 int misfit_open(misfit *m, const shot *s, const char *dataset, bool given, error *e) {
   const receivers *r = &s->receivers;
-  const table_form form = {.columns = r->count, .flat = r->count == 1};
+  const table_form form = {.columns = r->count, .flat = r->count == 1, .words = true};
+  const misfit_places places = {"position", "receiver", r->count, (const double(*)[3])r->positions, given},
+                      origins = {"source_position", "source", r->sources, r->source_positions, true};
   table t;
   *m = (misfit){.of = r, .given = given, .value = NAN, .unit = 1};
   if (r->count == 0) return FAIL(e, OBSERVED_NO_RECEIVERS, dataset);
   TRY(misfit_check_times(m, s, dataset, e));
-  TRY(misfit_check_places(m, s, dataset, e));
+  TRY(misfit_check_places(places, s, dataset, e));
+  TRY(misfit_check_places(origins, s, dataset, e));
   TRY(misfit_read(s, dataset, form, &t, e));
   if (t.rows != r->rows)
     FAIL(e, OBSERVED_ROWS, dataset, r->rows, t.rows);
-  else
+  else if (!misfit_check_origin(s, dataset, &t, e))
     misfit_keep(m, dataset, &t, e);
   table_free(&t);
   return error_agree(e, s->engine->comm);
