@@ -114,6 +114,10 @@ const char *config_shots(const config_given *given) {
   return config_entry_of(given->all.blocks[0], "survey", "shots")->text;
 }
 
+char *config_print_survey(const config_given *given, const config *first) {
+  return config_print_shared(first, &given->all);
+}
+
 /* The shot's name in place of each {name}. */
 static int config_fill_pattern(char text[CONFIG_TEXT], const char *name) {
   static const char PATTERN[] = "{name}";

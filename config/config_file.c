@@ -76,8 +76,7 @@ static int file_find_key(const char *place, const char *section, const char *nam
   return FAIL(e, CONFIG_KEY, place, section, name, hint);
 }
 
-/* May shots differ in it? */
-static bool file_is_of_shot(const config_key *key) {
+bool config_is_of_shot(const config_key *key) {
   static const char *const sections[] = {"source.1", "sources", "receivers", "initial"};
   for (size_t i = 0; i < sizeof sections / sizeof *sections; i++)
     if (strcmp(key->section, sections[i]) == 0) return true;
@@ -94,7 +93,7 @@ static int file_take(config_entries *all, int line, const char *section, const c
   const bool of_shot = line < ENTRY_OVERRIDE;
   config_place(place, of_shot ? all->shots : all->file, of_shot ? ENTRY_OVERRIDE - line : line);
   TRY(file_find_key(place, section, name, &found, e));
-  if (of_shot && !file_is_of_shot(&config_keys[found])) return FAIL(e, SHOTS_KEY, place, section, name);
+  if (of_shot && !config_is_of_shot(&config_keys[found])) return FAIL(e, SHOTS_KEY, place, section, name);
   TRY(config_block_of(all, file_source_number(section), line, &block, e));
   config_entry *entry = &block->entries[found];
   while (text && file_is_blank(*text)) text++;

@@ -134,6 +134,11 @@ void config_place_of(char place[PLACE_TEXT], const config *c, int line);
 enum { SECTION_TEXT = 32 };
 void config_section(char section[SECTION_TEXT], const config_key *key, int number);
 
+/* May shots differ in it? */
+bool config_is_of_shot(const config_key *key);
+/* As config_print_survey, of what it is given. */
+char *config_print_shared(const config *c, const config_entries *given);
+
 /* Fill `all` from its file, and from overrides, which replace what is there. Values are not checked. */
 int config_read_file(config_entries *all, error *e);
 int config_read_overrides(config_entries *all, int count, const char *const overrides[], error *e);

@@ -103,47 +103,72 @@ static bool print_wants(const config *c, const source_config *source, const conf
   return !key->only_with || key->only_with->holds(c, source);
 }
 
-/* Prints the keys from `key` on that share its section, of the config or of one source; `bits`: without what changes none.
- * Returns the first key of the next section. */
-static const config_key *print_section(FILE *to, const config *c, const source_config *source, bool bits,
-                                       const config_key *key) {
+/* What is printed: of the config, or where a survey's is `given`, of that what shots may differ in, as it is there. */
+typedef struct printing {
+  FILE *to;
+  const config *c;
+  bool bits; /* without what changes none */
+  const config_entries *given;
+} printing;
+
+/* May shots differ in it, or is it made from their names? */
+static bool print_is_of_shot(const config_key *key) {
+  const bool path = strcmp(key->name, "path") == 0 &&
+                    (strcmp(key->section, "output") == 0 || strcmp(key->section, "checkpoint") == 0);
+  return path || config_is_of_shot(key) || key->of_source ||
+         key->offset == offsetof(config, gradient_observed) ||
+         key->offset == offsetof(config, gradient_residual);
+}
+
+/* Prints the keys from `key` on that share its section, of the config or of source number `at`, the first being 0. Returns the
+ * first key of the next section. */
+static const config_key *print_section(const printing *p, int at, const config_key *key) {
   const config_key *end = config_keys + config_key_count;
-  const void *owner = source ? (const void *)source : c;
+  const source_config *source = key->of_source && !p->given ? &p->c->sources[at] : NULL;
+  const config_block *block = p->given ? p->given->blocks[key->of_source ? at + 1 : 0] : NULL;
+  const void *owner = source ? (const void *)source : p->c;
   char section[SECTION_TEXT];
   bool begun = false;
-  config_section(section, key, source ? source->number : 0);
+  config_section(section, key, source ? source->number : block ? block->number : 0);
   for (const char *name = key->section; key < end && strcmp(key->section, name) == 0; key++) {
-    if ((bits && key->no_bit) || !print_wants(c, source, key, owner)) continue;
-    if (!begun) fprintf(to, "%s[%s]\n", key == config_keys ? "" : "\n", section);
+    const bool as_given = block && print_is_of_shot(key);
+    const char *text = as_given ? block->entries[key - config_keys].text : NULL;
+    if (as_given ? !text : (p->bits && key->no_bit) || !print_wants(p->c, source, key, owner)) continue;
+    if (!begun) fprintf(p->to, "%s[%s]\n", key == config_keys ? "" : "\n", section);
     begun = true;
-    fprintf(to, "%s = ", key->name);
-    print_value(to, c, key, owner);
-    fprintf(to, "\n");
+    fprintf(p->to, "%s = %s", key->name, text ? text : "");
+    if (!text) print_value(p->to, p->c, key, owner);
+    fprintf(p->to, "\n");
   }
   return key;
 }
 
-static char *print_all(const config *c, bool bits) {
+static char *print_all(printing p) {
+  const int sources = p.given ? p.given->count - 1 : p.c->source_count;
   char *text = NULL;
   size_t length;
-  FILE *to = open_memstream(&text, &length);
-  for (const config_key *key = config_keys; to && key < config_keys + config_key_count;) {
+  p.to = open_memstream(&text, &length);
+  for (const config_key *key = config_keys; p.to && key < config_keys + config_key_count;) {
     if (!key->of_source) {
-      key = print_section(to, c, NULL, bits, key);
+      key = print_section(&p, 0, key);
       continue;
     }
-    for (int i = 0; i < c->source_count; i++) print_section(to, c, &c->sources[i], bits, key);
+    for (int i = 0; i < sources; i++) print_section(&p, i, key);
     while (key->of_source) key++; /* never the last section */
   }
-  if (to && fclose(to) == 0) return text;
+  if (p.to && fclose(p.to) == 0) return text;
   free(text);
   return NULL;
 }
 
 char *config_print(const config *c) {
-  return print_all(c, false);
+  return print_all((printing){.c = c});
 }
 
 char *config_print_bits(const config *c) {
-  return print_all(c, true);
+  return print_all((printing){.c = c, .bits = true});
+}
+
+char *config_print_shared(const config *c, const config_entries *given) {
+  return print_all((printing){.c = c, .given = given});
 }

@@ -24,17 +24,21 @@ static double gradient_free(const shot *s, int runs) {
   return free > 0 ? free : 0;
 }
 
+/* There the host's memory is the device's. */
+static bool gradient_on_host(const shot *s) {
+  return s->dev->table->backend == BACKEND_HOST;
+}
+
 /* Of a rank, in a tier. */
 static int gradient_budget(const shot *s, int shares, double budget[PLAN_TIERS], error *e) {
   const double SHARE = 0.5;
   const config *c = s->config;
-  const bool on_host = s->dev->table->backend == BACKEND_HOST;
-  const double device = on_host ? c->gradient_host_memory : c->gradient_memory;
+  const double device = gradient_on_host(s) ? c->gradient_host_memory : c->gradient_memory;
   disk_space disk = {.available = 0};
   budget[TIER_DEVICE] = device > 0 ? device : gradient_free(s, shares);
   budget[TIER_HOST] =
       c->gradient_host_memory > 0 ? c->gradient_host_memory : SHARE * gradient_host_left(s->engine);
-  if (on_host) budget[TIER_HOST] = 0;
+  if (gradient_on_host(s)) budget[TIER_HOST] = 0;
   if (c->gradient_path[0] && c->gradient_file_memory == 0) TRY(space_of(c->gradient_path, &disk, e));
   budget[TIER_FILE] = c->gradient_file_memory > 0 ? c->gradient_file_memory : SHARE * (double)disk.available;
   for (int tier = 0; tier < PLAN_TIERS; tier++) budget[tier] /= shares;
@@ -63,7 +67,7 @@ int gradient_share(const shot *s, int most, int *shares, error *e) {
   const double MORE = 1.1;
   double least, alone = 0;
   *shares = 1;
-  if (s->dev->table->backend == BACKEND_HOST) return 0; /* a shot keeps all cores busy */
+  if (gradient_on_host(s)) return 0; /* a shot keeps all cores busy */
   for (int n = 1; n <= most && config_has_gradient(s->config); n++) {
     plan_need need;
     plan p;
@@ -87,6 +91,9 @@ int gradient_plan(gradient *g, shot *s, error *e) {
   TRY(error_agree(e, s->engine->comm));
   TRY(gradient_need(s, larger(g->shares, 1), &need, e));
   if (plan_make(&g->plan, &need, &least)) return 0;
+  if (gradient_on_host(s))
+    return FAIL(e, GRADIENT_HOST_MEMORY, gradient_mib(need.budget[TIER_DEVICE]),
+                gradient_mib(need.budget[TIER_FILE]), gradient_mib(least));
   return FAIL(e, GRADIENT_MEMORY, gradient_mib(need.budget[0]), gradient_mib(need.budget[1]),
               gradient_mib(need.budget[2]), gradient_mib(least));
 }
@@ -96,19 +103,25 @@ void gradient_announce(const gradient *g) {
   const plan *p = &g->plan;
   if (!config_has_gradient(s->config)) return;
   const int64_t ring = plan_beside(p, p->near);
-  char states[200] = "";
+  const bool on_host = gradient_on_host(s);
+  const char *where = on_host ? "host" : "device";
+  char states[200] = "", on_the_host[2][40] = {"", ""};
+  if (!on_host) {
+    snprintf(on_the_host[0], sizeof *on_the_host, ", %lld on the host", (long long)p->tier[TIER_HOST]);
+    snprintf(on_the_host[1], sizeof *on_the_host, ", %.1f MiB on the host",
+             gradient_mib(p->bytes[TIER_HOST]));
+  }
   if (p->segments > 1)
-    snprintf(states, sizeof states,
-             ", states every %lld steps%s: %lld on the device, %lld on the host, %lld in a file",
+    snprintf(states, sizeof states, ", states every %lld steps%s: %lld on the %s%s, %lld in a file",
              (long long)(p->parts > 1 ? p->part : ring), p->parts > 1 ? " and within" : " or fewer",
-             (long long)p->tier[TIER_DEVICE], (long long)p->tier[TIER_HOST], (long long)p->tier[TIER_FILE]);
+             (long long)p->tier[TIER_DEVICE], where, on_the_host[0], (long long)p->tier[TIER_FILE]);
   log_line(s->log, "gradient: a ring of %lld of %lld fields%s", (long long)ring, (long long)p->need.fields,
            states);
   log_line(s->log,
-           "gradient: %.1f MiB a rank on the device besides %.1f MiB for the way back, %.1f MiB on the host, "
-           "%.1f MiB in a file; %.2f forward runs in all",
-           gradient_mib(p->bytes[TIER_DEVICE]), gradient_mib((double)adjoint_bytes(s)),
-           gradient_mib(p->bytes[TIER_HOST]), gradient_mib(p->bytes[TIER_FILE]), FORWARD_AND_BACK + p->again);
+           "gradient: %.1f MiB a rank on the %s besides %.1f MiB for the way back%s, %.1f MiB in a file; "
+           "%.2f forward runs in all",
+           gradient_mib(p->bytes[TIER_DEVICE]), where, gradient_mib((double)adjoint_bytes(s)), on_the_host[1],
+           gradient_mib(p->bytes[TIER_FILE]), FORWARD_AND_BACK + p->again);
   if (g->shares > 1)
     log_line(s->log, "gradient: that is a part in %d: a shot goes back while the next one steps", g->shares);
 }
@@ -119,8 +132,17 @@ int gradient_check(gradient *g, int row, const shot *s, error *e) {
   const config *c = s->config;
   if (!config_has_gradient(c)) return 0;
   const bool given = c->gradient_residual[0];
-  misfit_close(&g->misfits[row]);
-  return misfit_open(&g->misfits[row], s, given ? c->gradient_residual : c->gradient_observed, given, e);
+  const char *dataset = given ? c->gradient_residual : c->gradient_observed;
+  misfit *m = &g->misfits[row];
+  error other = {0};
+  misfit_close(m);
+  TRY(misfit_open(m, s, dataset, given, e));
+  if (!misfit_check_origin(m, s, dataset, &other)) return 0;
+  if (!g->tests) *e = other;
+  if (g->tests && !g->warned)
+    log_line(s->log, "warning: %s; for tests of the gradient they will do", other.text);
+  if (g->tests) g->warned = true;
+  return e->id;
 }
 
 int gradient_open(gradient *g, error *e) {

@@ -61,18 +61,6 @@ static int misfit_check_places(misfit_places p, const shot *s, const char *datas
   return e->id;
 }
 
-/* Do the traces come from a run that does the same? Words that are none of this program's say nothing of it. */
-static int misfit_check_origin(const shot *s, const char *dataset, const table *t, error *e) {
-  const bool removed = s->receivers.time.removed;
-  const char *here = equation_name(s->config->equation);
-  if (strcmp(t->dispersion, removed ? "kept" : "removed") == 0)
-    return FAIL(e, OBSERVED_OTHERWISE, dataset, "dispersion", t->dispersion, removed ? "removed" : "kept");
-  for (int i = 0; i < EQUATION_COUNT; i++)
-    if (strcmp(t->equation, here) != 0 && strcmp(t->equation, EQUATIONS[i].name) == 0)
-      return FAIL(e, OBSERVED_OTHERWISE, dataset, "equation", t->equation, here);
-  return 0;
-}
-
 /* The unit of a residual of this greatest magnitude, which is less than 1 then. */
 static double misfit_unit(double most) {
   int exponent;
@@ -102,21 +90,35 @@ static int misfit_keep(misfit *m, const char *dataset, const table *t, error *e)
 int misfit_open(misfit *m, const shot *s, const char *dataset, bool given, error *e) {
   const receivers *r = &s->receivers;
   const table_form form = {.columns = r->count, .flat = r->count == 1, .words = true};
-  const misfit_places places = {"position", "receiver", r->count, (const double(*)[3])r->positions, given},
-                      origins = {"source_position", "source", r->sources, r->source_positions, true};
+  const misfit_places places = {"position", "receiver", r->count, (const double(*)[3])r->positions, given};
   table t;
   *m = (misfit){.of = r, .given = given, .value = NAN, .unit = 1};
   if (r->count == 0) return FAIL(e, OBSERVED_NO_RECEIVERS, dataset);
   TRY(misfit_check_times(m, s, dataset, e));
   TRY(misfit_check_places(places, s, dataset, e));
-  TRY(misfit_check_places(origins, s, dataset, e));
   TRY(misfit_read(s, dataset, form, &t, e));
   if (t.rows != r->rows)
     FAIL(e, OBSERVED_ROWS, dataset, r->rows, t.rows);
-  else if (!misfit_check_origin(s, dataset, &t, e))
+  else
     misfit_keep(m, dataset, &t, e);
+  memcpy(m->dispersion, t.dispersion, sizeof m->dispersion);
+  memcpy(m->equation, t.equation, sizeof m->equation);
   table_free(&t);
   return error_agree(e, s->engine->comm);
+}
+
+/* Words that are none of this program's say nothing. */
+int misfit_check_origin(const misfit *m, const shot *s, const char *dataset, error *e) {
+  const receivers *r = m->of;
+  const misfit_places sources = {"source_position", "source", r->sources, r->source_positions, true};
+  const char *equation = equation_name(s->config->equation), *kept[2] = {"kept", "removed"};
+  TRY(misfit_check_places(sources, s, dataset, e));
+  if (strcmp(m->dispersion, kept[!r->time.removed]) == 0)
+    return FAIL(e, OBSERVED_OTHERWISE, dataset, "dispersion", m->dispersion, kept[r->time.removed]);
+  for (int i = 0; i < EQUATION_COUNT; i++)
+    if (strcmp(m->equation, equation) != 0 && strcmp(m->equation, EQUATIONS[i].name) == 0)
+      return FAIL(e, OBSERVED_OTHERWISE, dataset, "equation", m->equation, equation);
+  return 0;
 }
 
 /* Of a sample of this rank. */

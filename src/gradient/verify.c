@@ -280,8 +280,11 @@ static bool verify_judge(verify *v, const taylor *t) {
   const double size = fmax(fabs(t->derivative), fabs(best.value)),
                off = fabs(best.value - t->derivative) / size,
                error = fmax(best.error, verify_rounding(v, t)) / size;
-  const bool nothing = t->derivative == 0 && t->J == 0, right = off <= QUOTIENT_LIMIT + error,
+  const bool nothing = size == 0 || (t->derivative == 0 && t->J == 0), right = off <= QUOTIENT_LIMIT + error,
              known = error <= QUOTIENT_LIMIT;
+  const char *why = t->J == 0        ? "the misfit is 0 here: nothing to compare"
+                    : v->traces == 0 ? "cannot be judged: no wave comes to the receivers, the traces are 0"
+                                     : "cannot be judged: the traces do not depend on the velocity";
   snprintf(text, sizeof text,
            "slope 2 +- %.2g: %s; derivative %.9g, by differences %.9g: apart by %.2g, known to %.2g, within "
            "%.1g: %s",
@@ -290,7 +293,7 @@ static bool verify_judge(verify *v, const taylor *t) {
            !right  ? "NO"
            : known ? "yes"
                    : "cannot be judged, rounding hides it");
-  verify_add(v, nothing ? "the misfit is 0 here: nothing to compare" : text);
+  verify_add(v, nothing ? why : text);
   return right || nothing;
 }
 
@@ -307,7 +310,7 @@ static int verify_taylor(verify *v, double J, bool *right, error *e) {
     TRY(verify_misfit_at(v, -change, &less, e));
     const double remainder = fabs(more - J - change * t.derivative);
     t.quotients[i] = (more - less) / (2 * change);
-    if (i > 0) { /* the first has none before it */
+    if (i > 0 && before > 0 && remainder > 0) { /* the first has none before it */
       const double slope = log(before / remainder) / log(RATIO);
       t.square = t.square || fabs(slope - 2) <= SLOPE_LIMIT;
       snprintf(slope_text, sizeof slope_text, "slope of the remainder %.3f, ", slope);
@@ -316,7 +319,7 @@ static int verify_taylor(verify *v, double J, bool *right, error *e) {
     before = remainder;
     snprintf(text, sizeof text, "velocity changed by %.2g: %squotient of differences off by %.2g", change,
              slope_text, fabs(t.quotients[i] / t.derivative - 1));
-    verify_add(v, text);
+    if (t.derivative != 0 || t.quotients[i] != 0) verify_add(v, text);
   }
   *right = verify_judge(v, &t) && *right;
   return e->id;

@@ -128,7 +128,7 @@ static report announce_report_of(const shot *s) {
   const config *c = s->engine->config; /* a shot's may be gone */
   return (report){.steps = s->loop.steps,
                   .seconds = s->loop.seconds,
-                  .ending = MPI_Wtime() - s->loop.end,
+                  .ending = MPI_Wtime() - s->loop.end - s->loop.gradient.again - s->loop.gradient.back,
                   .gradient = s->loop.gradient,
                   .nx = c->nx,
                   .ny = c->ny,

@@ -41,7 +41,7 @@ typedef struct announce_shots {
   report_rank sum;         /* phases: of all steps */
   gradient_times gradient; /* of this rank's shots */
   int64_t steps;
-  double stepping; /* s in which a shot of this rank was doing steps, */
+  double stepping; /* s in which a shot of this rank was doing steps, or steps back, */
   double seconds;  /* of these: from the first shot to the last file */
   int shots;       /* that the survey has done now */
 } announce_shots;

@@ -23,7 +23,7 @@ typedef struct report_rank {
 typedef struct report {
   int64_t steps;
   double seconds; /* wall time of the timed loop, between two barriers */
-  double ending;  /* s from then to this report: what the last files took */
+  double ending;  /* s from then to this report, without steps back and again: what the last files took */
   gradient_times gradient;
   int nx, ny, nz;
   int ranks;

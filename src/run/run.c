@@ -152,7 +152,7 @@ static int run_verify(const job *j, error *e) {
   config *c = malloc(sizeof *c);
   engine g = {.dev = NULL};
   shot s = {.engine = NULL};
-  gradient back = {.shot = NULL};
+  gradient back = {.tests = true};
   job tests = *j;
   if (!c) FAIL(e, OUT_OF_MEMORY, sizeof *c, "the configuration");
   TRY(error_agree(e, j->files->compute));

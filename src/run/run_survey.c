@@ -156,7 +156,8 @@ static void survey_close_slot(survey_slot *t) {
 
 static void survey_close_slots(survey_group *v) {
   for (int i = 0; v->slots && i < v->slot_count; i++) survey_close_slot(&v->slots[i]);
-  if (v->slots) sem_destroy(&v->news), pthread_mutex_destroy(&v->restarting);
+  if (v->slots)
+    sem_destroy(&v->news), pthread_mutex_destroy(&v->restarting), pthread_mutex_destroy(&v->counting);
   free(v->slots);
 }
 
@@ -201,6 +202,7 @@ static int survey_open_slots(survey_group *v, error *e) {
   survey_make_quiet(v);
   sem_init(&v->news, 0, 0);
   pthread_mutex_init(&v->restarting, NULL);
+  pthread_mutex_init(&v->counting, NULL);
   for (int i = 0; i < room; i++) v->slots[i].v = v, sem_init(&v->slots[i].stepped, 0, 0);
   v->slot_count = 1;
   TRY(survey_open_slot(&v->slots[0], e));
@@ -289,7 +291,7 @@ static int survey_sum(survey_group *v, const shot_totals *totals, error *e) {
   const char **names;
   TRY(ALLOC(e, names, lines->count, "the shots"));
   for (int i = 0; i < lines->count; i++) names[i] = lines->list[i].name;
-  char *text = config_print(c);
+  char *text = config_print_survey(v->lines.given, c);
   const gradient_meta of = {.shots = lines->count, .names = names};
   const field_meta meta = {.run = {.step = v->engine.physics.steps,
                                    .time = v->engine.physics.dt * (double)v->engine.physics.steps,

@@ -71,7 +71,9 @@ typedef struct survey_group {
   pthread_mutex_t restarting; /* survey_begin_shot */
   config quiet; /* of a shot without sources and receivers; what it points to is the first shot's */
   bool over;    /* no shot is left */
-  double since; /* clock: when shots began to step */
+  int busy;     /* shots that step or go back */
+  double since; /* clock: when the first of these began */
+  pthread_mutex_t counting; /* of these two */
   announce_shots done;
 } survey_group;
 

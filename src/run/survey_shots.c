@@ -204,26 +204,42 @@ static void *survey_end_rows(void *argument) {
   return NULL;
 }
 
+/* A shot more, or less, steps or goes back. */
+static void survey_count(survey_group *v, int more) {
+  pthread_mutex_lock(&v->counting);
+  if (v->busy == 0) v->since = clock_seconds();
+  v->busy += more;
+  if (v->busy == 0) v->done.stepping += clock_seconds() - v->since;
+  pthread_mutex_unlock(&v->counting);
+}
+
+static void survey_go_back(survey_slot *t, error *e) {
+  survey_count(t->v, 1);
+  gradient_back(&t->back, e);
+  survey_count(t->v, -1);
+}
+
 /* What comes after the last step, or a failure. */
 static void survey_write_shots(survey_slot *t) {
+  const bool alone = t->v->stack == 1, back = config_has_gradient(t->v->job->config);
   error *stepping = survey_failure(t);
-  if (t->v->stack == 1 && !stepping->id) *stepping = t->shots[0].ready;
+  if (alone && !stepping->id) *stepping = t->shots[0].ready;
   if (!stepping->id) shot_finish(&t->shot, stepping);
-  if (t->v->stack > 1) survey_share(t, survey_finish_rows);
-  if (!stepping->id && !shot_extra_steps(&t->shot, stepping)) shot_finish_traces(&t->shot, stepping);
-  if (t->v->stack == 1) {
-    if (!stepping->id) gradient_finish(&t->back, stepping);
-    gradient_drop_file(&t->back, 0);
-  } else {
-    survey_share(t, survey_finish_traces);
-    if (!stepping->id) gradient_back(&t->back, stepping);
-  }
+  if (!alone) survey_share(t, survey_finish_rows);
+  survey_count(t->v, 1);
+  if (!stepping->id) shot_extra_steps(&t->shot, stepping);
+  survey_count(t->v, -1);
+  if (!stepping->id) shot_finish_traces(&t->shot, stepping);
+  const double begin = alone ? MPI_Wtime() : t->shot.loop.end;
+  if (!alone) survey_share(t, survey_finish_traces);
+  if (alone && !stepping->id) gradient_residual(&t->back, 0, stepping);
+  if (back && !stepping->id) survey_go_back(t, stepping);
+  if (alone && !stepping->id) gradient_write(&t->back, 0, NULL, stepping);
+  if (alone) gradient_drop_file(&t->back, 0);
   shot_end(&t->shot, stepping); /* of a stack: nothing of its rows is being written any more */
-  if (t->v->stack == 1) return;
-  survey_share(t, survey_end_rows);
+  if (!alone) survey_share(t, survey_end_rows);
   gradient_times *times = &t->shot.loop.gradient;
-  if (config_has_gradient(t->shot.config))
-    times->sums = MPI_Wtime() - t->shot.loop.end - times->back - times->again;
+  if (back) times->sums = MPI_Wtime() - begin - times->back - times->again;
 }
 
 /* False: there is nothing to step. */
@@ -321,7 +337,8 @@ static void survey_step(survey_slot *t, error *e) {
   }
   t->state = SURVEY_STEPPING;
   t->worked = t->ending = false;
-  if (v->stepping++ == 0) v->since = clock_seconds();
+  v->stepping++;
+  survey_count(v, 1);
   const int rc = v->threaded ? thread_start(&t->stepper, survey_steps, t) : 0;
   if (rc) FAIL(e, DEVICE_FAILED, "host", "starting a thread of a shot", strerror(rc));
   if (!v->threaded) survey_steps(t);
@@ -330,7 +347,8 @@ static void survey_step(survey_slot *t, error *e) {
 static void survey_stepped(survey_slot *t) {
   survey_group *v = t->v;
   if (v->threaded) pthread_join(t->stepper, NULL);
-  if (--v->stepping == 0) v->done.stepping += clock_seconds() - v->since;
+  v->stepping--;
+  survey_count(v, -1);
   survey_write(t);
 }
 
