@@ -422,8 +422,9 @@ const config_key config_keys[] = {
    .otherwise = "no gradient",
    .doc = "traces to compare with, as in PATH.receivers.h5:/u",
    .note = "The run goes on with the way back: dJ/dvelocity in PATH.gradient.h5 (docs/GRADIENT.md). Beside the dataset are time and\n"
-           "position, which must be this run's. In a survey {name} stands for a shot's name, and the sum over its shots is\n"
-           "written. Where dt is auto it is that of the observed traces."},
+           "position, which must be this run's, as must be source_position and what attributes say, where they are there. In a\n"
+           "survey {name} stands for a shot's name, and the sum over its shots is written. Where dt is auto it is that of the\n"
+           "observed traces."},
   {"gradient", "adjoint_source", VALUE_VARIANT, AT(gradient_residual), .choices = dataset_choices,
    .only_with = &REVERSIBLE,
    .doc = "dJ/d(trace as written), in place of observed"},

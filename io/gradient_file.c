@@ -12,9 +12,9 @@
 #include "message.h"
 
 const field_name GRADIENT_NAMES[GRADIENT_FIELDS] = {
-    [GRADIENT_VELOCITY] = {"velocity", "s/m", "gradient of the misfit with respect to the velocity"},
-    [GRADIENT_INITIAL] = {"initial", "1", "gradient of the misfit with respect to the initial field"},
-    [GRADIENT_IMAGE] = {"image", "1", "sum over the steps of the field times the adjoint field"},
+    [GRADIENT_VELOCITY] = {"velocity", "s2/m", "gradient of the misfit with respect to the velocity"},
+    [GRADIENT_INITIAL] = {"initial", "s", "gradient of the misfit with respect to the initial field"},
+    [GRADIENT_IMAGE] = {"image", "m2 s", "sum over the steps of the field times the adjoint field"},
     [GRADIENT_ILLUMINATION] = {"illumination", "1", "sum over the steps of the field squared"}};
 
 /* --- besides the fields ------------------------------------------------------------------------------------------- */
@@ -49,7 +49,7 @@ static uint64_t gradient_describe_signals(new_hdf5 *f, const run_meta *run, cons
   const uint64_t at = gradient_place(f, signals);
   axes_attach(f, signals, 2, (const char *const[]){"time", "source"});
   dataset_describe(f, signals,
-                   (dataset_words){"1", "gradient of the misfit with respect to the source's signal"});
+                   (dataset_words){"s", "gradient of the misfit with respect to the source's signal"});
   dataset_close(f, signals);
   return at;
 }
