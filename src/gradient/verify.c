@@ -214,12 +214,16 @@ static int verify_derivative(verify *v, taylor *t, error *e) {
   const engine *g = v->shot->engine;
   const uint64_t first = (uint64_t)g->slab.z0 * (uint64_t)g->slab.ny * (uint64_t)g->slab.nx;
   adjoint_field velocity = {&v->g->way, GRADIENT_VELOCITY, 0, 0};
+  double *unit = &v->g->way.rows->unit;
+  const double way = *unit;
+  *unit = 1; /* as it comes, however small it is */
   adjoint_planes(&velocity, 0, g->slab.nz, v->weight, e);
+  *unit = way;
   for (size_t i = 0; !e->id && i < v->points; i++) {
     const double slope = (double)v->weight[i], random = verify_random(first + i);
     v->weight[i] = g->physics.model.needed ? 1 : (float)(slope < 0 ? -random : random);
     const double change = (double)v->velocity[i] * (double)v->weight[i];
-    t->derivative += slope * change, t->sum += fabs(change);
+    t->derivative += way * slope * change, t->sum += way * fabs(change);
   }
   TRY(error_agree(e, g->comm));
   t->derivative = verify_sum(v, t->derivative, e), t->sum = verify_sum(v, t->sum, e);
@@ -340,8 +344,11 @@ static int verify_all(verify *v, error *e) {
   TRY(verify_keep_medium(v, e));
   TRY(verify_taylor(v, J, &right, e));
   TRY(verify_change(v, 0, e));
-  TRY(gradient_write(g, 0, v->text, e));
-  return right ? 0 : FAIL(e, GRADIENT_WRONG);
+  if (gradient_write(g, 0, v->text, e) == ERROR_GRADIENT_SMALL) { /* hardly any wave: that is not its fault */
+    log_line(v->shot->log, "warning: %s; it is not written", e->text);
+    *e = (error){0};
+  }
+  return e->id || right ? e->id : FAIL(e, GRADIENT_WRONG);
 }
 
 int verify_gradient(gradient *g, shot *s, const shot_setup *setup, error *e) {

@@ -2,6 +2,7 @@
 """[gradient]: the way back, its bits, its files, what it refuses.
 gradients.py CASE STENCIL MPIEXEC   |   gradients.py --list
 """
+import json
 import re
 import signal
 import sys
@@ -108,6 +109,37 @@ def adjoint_source(program):
 
 
 @case
+def sizes(program):
+    """The gradient is linear in the residual, and goes with the size of the field, however small the one and large the other is; it is
+    what float32 can hold, or refused, or 0 where it is."""
+    config, names = prepare(program), ("velocity", "initial", "image", "signals")
+    program.succeed("-q", config)
+    with h5py.File(program.folder / "out/r.receivers.h5") as d, h5py.File(program.folder / "out/true.receivers.h5") as o:
+        residual = (2e-3 * (d["u"][...].astype(float) - o["u"][...])).astype("f4").astype(float)
+    expected = {}
+    more = ["gradient.observed=", "gradient.adjoint_source=in.h5:/r"]
+    for field, of in (0, 0), (50, -100), (50, -110), (-50, 90):
+        asked = [name for name in names if of > -50 or name in ("velocity", "image")]  # the others do not go with the field
+        with h5py.File(program.folder / "in.h5", "a") as file:
+            file.pop("r", None)
+            file["r"] = np.ldexp(residual, of)
+        program.succeed("-q", config, *more, *(f"gradient.{name}=on" for name in asked if name != "velocity"), f"source.1.amplitude={2.0**field!r}", np=2 if field < 0 else 0)
+        for name in asked:
+            values = np.ldexp(gradient(program, name).astype(float), -of - field * (name in ("velocity", "image")))
+            right = expected.setdefault(name, values)
+            check(right.any() and abs(values - right).max() < 2e-7 * abs(right).max(), f"2^{field} 2^{of}: /{name}")
+    program.remove("out/r.*")
+    for ranks in 0, 3:
+        program.succeed("-q", config, "gradient.observed=", "medium.velocity=in.h5:/true", "source.1.amplitude=1e-16", "output.path=out/small")
+        result = program.run("-q", config, "source.1.amplitude=1e-16", "gradient.observed=out/small.receivers.h5:/u",
+                             f"parallel.io={'server' if ranks else 'auto'}", np=ranks)
+        check(result.code == 3 and len(result.errors) == 1 and "/velocity is too small for float32: its greatest value is" in result.errors[0], f"{result}")
+    check(not list(program.folder.glob("out/*gradient*")), "a gradient was left")
+    program.succeed("-q", config, "medium.velocity=in.h5:/true")
+    check(not gradient(program).any() and gradient(program, "misfit") == 0, "a gradient of no residual")
+
+
+@case
 def survey(program):
     """The sum over shots has the same bits for any groups, order and interruption; each shot those of a run of its own."""
     config = prepare(program)
@@ -117,6 +149,19 @@ def survey(program):
     shots = {name: gradient(program, path=f"out/line/{name}") for name in "abcd"}
     check(abs(sum(shots[n].astype(float) for n in "abcd") - expected).max() <= 2e-7 * abs(expected).max(), "not the sum")
     check(misfit.all() and len(misfit) == 4, f"misfits {misfit}")
+    with h5py.File(program.folder / "out/line.gradient.h5") as file:
+        (program.folder / "again.ini").write_text(file.attrs["config"])
+    program.succeed("-q", "again.ini", "output.path=out/again", "--report", "report.json")
+    check(same_bits(gradient(program, path="out/again"), expected), "the sum's configuration does not repeat the survey")
+    report = json.loads((program.folder / "report.json").read_text())
+    stepping = (1 - report["overhead_fraction"]) * report["seconds"]
+    check(stepping > report["gradient"]["back_seconds"] + report["gradient"]["again_seconds"], f"steps back are idle: {report}")
+    program.fail(1, ["shots.txt:2: [gradient] observed: 'out/true/a.receivers.h5:/u' is that of line 1, too"], config, *OF_SHOTS,
+                 "gradient.observed=out/true/a.receivers.h5:/u")
+    (program.folder / "shots.txt").write_text("\n".join(SHOTS[:1] + [SHOTS[1].replace("=b", "=c")]) + "\n")
+    result = program.run(config, *OF_SHOTS, "output.path=out/lost")
+    check(result.code == 2 and len(result.errors) == 1 and "this run's source at (x, y, z) = (101, 93, 75) m, found (130, 93, 95)" in result.errors[0], f"{result}")
+    program.remove("out/lost/*")
     program.succeed("-q", config, "source.1.position=101 93 75", "gradient.observed=out/true/b.receivers.h5:/u")
     check(same_bits(gradient(program), shots["b"]), "a shot has other bits than its run")
     (program.folder / "shots.txt").write_text("\n".join(SHOTS[::-1]) + "\n")
@@ -250,6 +295,30 @@ def stack_cuda(program):
 
 
 @case
+def image(program):
+    """The image sums u times nu, which a source at the point has as its dJ/ds; it rises through a reflector where velocity does."""
+    config, at = prepare(program), "110 90 120"
+    more = ["time.dispersion=kept", "receivers.every=1", "receivers.line=", f"receivers.points=40 50 60, {at}", f"source.2.position={at}",
+            "source.2.f0=30", "source.2.amplitude=0"]
+    program.succeed("-q", config, *more, "gradient.observed=", "medium.velocity=in.h5:/true", "output.path=out/true")
+    program.succeed("-q", config, *more, "gradient.image=on", "gradient.signals=on")
+    with h5py.File(program.folder / "out/r.receivers.h5") as file:
+        u, nu = file["u"][:, 1].astype(float), gradient(program, "signals")[:, 1].astype(float)
+    for name, right in ("image", (u[1:] * nu).sum()), ("illumination", (u**2).sum()):
+        check(abs(gradient(program, name)[12, 9, 11] / right - 1) < 1e-5, f"/{name}: {gradient(program, name)[12, 9, 11]}, not {right}")
+    config = program.config({**RUN, **SECTION, "grid.nx": 81, "grid.nz": 61, "time.steps": 400, "time.dt": 1.5e-3, "boundary.all": "absorbing", "boundary.width": 10,
+                             "boundary.z_lo": None, "source.1.f0": 20, "source.1.position": "400 0 110", "receivers.line": "110 0 110 690 0 110 59"})
+    for name, step in ("up", 1.2), ("down", 0.8):
+        with h5py.File(program.folder / "2d.h5", "w") as file:
+            file["v"] = np.full((61, 1, 81), 2000, "f4")
+            file["true"] = np.where(np.arange(61)[:, None, None] > 35, step, 1) * file["v"][...]
+        program.succeed("-q", config, "gradient.observed=", "medium.velocity=2d.h5:/true", "output.path=out/true")
+        program.succeed("-q", config, "gradient.image=on")
+        down = np.gradient(gradient(program, "image")[25:46, 0, 40] / gradient(program, "illumination")[25:46, 0, 40])
+        check(abs(25 + np.argmax(down * (step - 1)) - 35.5) <= 1, f"velocity goes {name} between 35 and 36: {down}")
+
+
+@case
 def verify(program):
     """--verify-gradient passes here, on any number of ranks, and stores what it found with the gradient of a run."""
     config = prepare(program)
@@ -265,15 +334,18 @@ def verify(program):
             check(options or same_bits(file["velocity"][...], expected), "another gradient than that of a run")
         check(not (program.folder / "out/r.receivers.h5").exists(), "traces were written")
     weak = ["receivers.line=", "receivers.points=40 50 150, 60 50 100", "receivers.every=1"]
-    for steps, options, words in ((6, ["receivers.every=1"], "within 0.001: yes"), (6, weak, "cannot be judged"), (15, weak, "cannot be judged"),
+    for steps, options, words in ((6, ["receivers.every=1"], "within 0.001: yes"), (6, weak, "too small for float32"), (15, weak, "within 0.001: yes"),
                                   (40, [], "within 0.001: yes"), (2, weak, "the misfit is 0 here")):
         program.remove("out/short.*")
         options = [f"time.steps={steps}", *options]
         program.succeed("-q", config, *options, "gradient.observed=", "medium.velocity=in.h5:/true", "output.path=out/short")
         result = program.succeed("--verify-gradient", config, *options, "gradient.observed=out/short.receivers.h5:/u")
         check(words in result.out, f"{options}: {result}")
-    program.fail(1, "only with [gradient]", "--verify-gradient", config, "gradient.observed=")
-    program.fail(1, "not with", "--verify-gradient", "-r", "auto", config)
+    for words, *options in ("no wave comes to the receivers", "source.1.position=101 93 0"), ("source_position: row 0", "source.1.position=101 93 65"):
+        result = program.succeed("--verify-gradient", config, *options)
+        check(words in result.out and "nan" not in result.out, f"{options}: {result}")
+    program.fail(1, ["only with [gradient]"], "--verify-gradient", config, "gradient.observed=")
+    program.fail(1, ["not with"], "--verify-gradient", "-r", "auto", config)
 
 
 @case
@@ -290,7 +362,26 @@ def refused(program):
                          ("position/u", "bad.h5:/position/position: row 0: expected this run's receiver at (x, y, z) = (40, 50, 60) m"),
                          ("u/u", "bad.h5:/u/u: expected 31 rows, as this run's traces have, found 30"), ("alone/u", "no dataset /alone/time")):
         for option in "-q", "-n":
-            program.fail(2, words, option, config, f"gradient.observed=bad.h5:/{where}")
+            program.fail(2, [words], option, config, f"gradient.observed=bad.h5:/{where}")
+    for name, options in ("kept", ["time.dispersion=kept"]), ("two", ["source.2.position=60 93 55", "source.2.f0=30"]), ("field", ["initial.u=gaussian", "source.1.f0=", "source.1.position="]):
+        program.succeed("-q", config, "gradient.observed=", *options, f"output.path=out/{name}")
+    for name, words, *options in (("true", "source_position: row 0: expected this run's source at (x, y, z) = (101, 93, 65) m, found (101, 93, 55)", "source.1.position=101 93 65"),
+                                  ("two", "source_position: expected this run's 1 source, found 2"), ("field", "source_position: expected this run's 1 source, found 0"),
+                                  ("kept", "u: traces with dispersion = kept, as the attribute beside them says, but this run's have removed"),
+                                  ("true", "u: traces with dispersion = removed, as the attribute beside them says, but this run's have kept", "time.dispersion=kept")):
+        for ranks, option, key in ((0, "-q", "adjoint_source"), (0, "-n", "observed"), (3, "-q", "observed"))[:3 if name == "two" else 1]:
+            program.fail(2, [f"out/{name}.receivers.h5:/{words}"], option, config, "gradient.observed=", f"gradient.{key}=out/{name}.receivers.h5:/u", *options,
+                         f"parallel.io={'server' if ranks else 'auto'}", np=ranks)
+    program.succeed("-q", config, "initial.u=gaussian", "source.1.f0=", "source.1.position=", "gradient.observed=out/field.receivers.h5:/u")
+    with h5py.File(program.folder / "out/true.receivers.h5", "r+") as file:
+        file.attrs["equation"] = "heat"
+        program.remove("out/r.*")
+    program.fail(2, ["traces with equation = heat, as the attribute beside them says, but this run's have wave"], config)
+    with h5py.File(program.folder / "out/true.receivers.h5", "r+") as file:  # nothing that this program says
+        file.attrs["equation"], file.attrs["dispersion"] = "acoustic", 3
+        file["source_position"][...] += [0, 0.005, -0.005]
+    program.succeed("-q", config)
+    program.remove("out/r.*")
     check(not program.files() or not (program.folder / "out/r.receivers.h5").exists(), "steps were done")
     with h5py.File(program.folder / "out/true.receivers.h5") as file, h5py.File(program.folder / "big.h5", "w") as big:
         for name, size in (("beyond", 1e39), ("great", 3e38)):
@@ -302,11 +393,11 @@ def refused(program):
         for np_, option in ((0, "-q"), (0, "-n"), (3, "-q")):
             program.fail(2, ["big.h5:/beyond/u: a value beyond float32 in row 12"], option, config, *change,
                          f"parallel.io={'server' if np_ else 'auto'}", np=np_)
-    great = "gradient.observed=", "gradient.adjoint_source=big.h5:/great/u", "source.1.amplitude=1e9"
-    for more, what in ((), "/velocity"), (("gradient.signals=on", "source.1.amplitude=1e-9"), "/signals"):
+    great = "gradient.observed=", "gradient.adjoint_source=big.h5:/great/u", "source.1.amplitude=1e25"
+    for more, what in ((), "/velocity"), (("gradient.signals=on", "source.1.amplitude=1e-9", "source.1.position=118 98 63"), "/signals"):
         result = program.run("-q", config, *great, *more, np=2)
         said = f"the gradient's {what} is not finite"
-        check(result.code == 3 and len(result.errors) == 1 and said in result.errors[0], f"{result}")
+        check(result.code == 3 and len(result.errors) == 1 and said in result.errors[0], f"{more}: {result}")
     check(not list(program.folder.glob("out/*gradient*")), "a gradient was left")
     program.remove("out/r.*")
     alone = "receivers.line=", "receivers.points=40 50 60"
@@ -318,8 +409,8 @@ def refused(program):
     program.succeed("-q", config, *alone, "gradient.observed=out/alone.receivers.h5:/flat", np=2)
     check(same_bits(gradient(program), right), "one receiver's traces of shape (n,) are others")
     program.remove("out/r.*")
-    program.fail(1, "needs", config, "gradient.host_memory=100kB")
-    program.fail(1, "--restart: a gradient needs all steps", "-r", "x.h5", config)
+    program.fail(1, ["[gradient] host_memory: a rank has 0.1 MiB, and 0.0 MiB in a file, and needs"], config, "gradient.host_memory=100kB")
+    program.fail(1, ["--restart: a gradient needs all steps"], "-r", "x.h5", config)
     result = program.succeed("-n", config, "gradient.host_memory=2.6MB", "-r", "auto")
     check("states every" in result.out and "forward runs in all" in result.out, f"{result}")
     result = program.succeed(config, "time.dt=auto")

@@ -1166,6 +1166,12 @@ def pictures(program):
         st.run(program.config({**WAVE, **wide}), quiet=True)
         for said in (draw("slice", "wide.00000060.hdf")[1], draw("gather", "wide.receivers.h5")[1]):
             check("source at x = 9, z = 5 km" in said and "x (km)" in said and "y =" not in said and "(m)" not in said, said)
+        (program.folder / "line.txt").write_text("'source.1.position=105 0 20'\n'source.1.position=112 0.5 20' source.1.f0=90\n")
+        shots = [program.config({**WAVE, "source.1.position": None, "time.dt": 1e-4, "output.final": "off", "output.every": 0}), "survey.shots=line.txt"]
+        program.succeed("-q", *shots, "output.path=data")
+        program.succeed("-q", *shots, "medium.velocity=1600", "output.path=sum", "gradient.observed=data/{name}.receivers.h5:/u")
+        figure, said = draw("slice", "sum.gradient.h5:/velocity", "--index", 5)
+        check("2 sources" in said and any(len(line.get_xdata()) == 2 for line in figure.axes[0].lines if line.get_marker() == "*"), f"a sum: {said}")
         st.run(program.config({"output.path": "plain"}), quiet=True)
         said = draw("slice", "plain.00000003.hdf")[1]
         check("step 3" in said and "t =" not in said, f"seconds of jacobi: {said}")
