@@ -191,7 +191,11 @@ static int gradient_add_planes(void *context, int z, int planes, float *values, 
       gradient_read_shot(f, shot + k, &b, read + (size_t)k * points, e);
     if (!e->id) gradient_add(sums, read, points, more);
   }
-  for (size_t i = 0; i < points && !e->id; i++) values[i] = exact_value(&sums[i]);
+  const size_t nx = (size_t)s->nx, plane = nx * (size_t)s->ny;
+  for (size_t i = 0; i < points && !e->id; i++)
+    if (!isfinite(values[i] = exact_value(&sums[i])))
+      FAIL(e, GRADIENT_NONFINITE, f->all->field[f->field]->name, isnan(values[i]) ? "NaN" : "Inf",
+           z + (int)(i / plane), (int)(i % plane / nx), (int)(i % nx));
   free(sums);
   free(read);
   return e->id;
@@ -261,7 +265,10 @@ static int gradient_sum_signals(gradient_addends *a, gradient_meta *sum, error *
     if (!sums && !e->id) ALLOC(e, sums, shape[0] * shape[1], "the sum of gradients");
     if (!e->id) gradient_add(sums, a->signals, (size_t)(shape[0] * shape[1]), 1);
   }
-  for (size_t i = 0; i < shape[0] * shape[1] && !e->id; i++) a->signals[i] = exact_value(&sums[i]);
+  for (size_t i = 0; i < shape[0] * shape[1] && !e->id; i++)
+    if (!isfinite(a->signals[i] = exact_value(&sums[i])))
+      FAIL(e, GRADIENT_SIGNALS, isnan(a->signals[i]) ? "NaN" : "Inf", (int64_t)(i / shape[1]),
+           (int)(i % shape[1]) + 1);
   sum->steps = (int64_t)shape[0], sum->signals = (int)shape[1], sum->signal_gradient = a->signals;
   free(sums);
   return e->id;

@@ -186,6 +186,13 @@ def survey(program):
     program.remove("out/line.gradient.h5")
     program.succeed("-q", config, *OF_SHOTS, "gradient.signals=on")
     check(same_bits(gradient(program, path="out/line"), expected), "another sum of gradients that are stored otherwise")
+    for name in "bd":
+        with h5py.File(program.folder / f"out/line/{name}.gradient.h5", "r+") as file:
+            file["velocity"][12, 9, 11] = 3e38
+    program.remove("out/line.gradient.h5")
+    result = program.run("-q", config, *OF_SHOTS, "gradient.signals=on")
+    check(result.code == 3 and "gradient's /velocity is not finite: Inf at (z, y, x) = (12, 9, 11)" in result.err, f"{result}")
+    check(not (program.folder / "out/line.gradient.h5").exists(), "a sum that overflows")
     before = len(list((program.folder / "out").rglob("*.old*")))
     program.succeed("-q", config, *OF_SHOTS, "medium.velocity=in.h5:/true", "output.replace=on")
     check(not gradient(program, path="out/line").any() and len(list((program.folder / "out").rglob("*.old*"))) == before, "not replaced")
