@@ -4,6 +4,7 @@
 #include <string.h>
 #include "base/error_mpi.h"
 #include "gradient/gradient.h"
+#include "io/message.h"
 #include "physics/fd.h"
 #include "announce.h"
 #include "report.h"
@@ -203,6 +204,55 @@ static int dry_run_describe(const job *j, shot *s, error *e) {
   return e->id;
 }
 
+/* --- the other shots of a survey ---------------------------------------------------------------------------------- */
+
+/* The message of the configuration of shot i, to all ranks. */
+static int dry_run_take(const job *j, int i, message *m, error *e) {
+  const shot_lines *lines = j->survey.lines;
+  config made;
+  const config *c = &made;
+  if (lines && !config_make(&made, j->survey.given, &lines->list[i], e)) {
+    config_single(&made);
+    files_carry_config(m, &c);
+    config_free(&made);
+  }
+  TRY(error_agree(e, j->files->compute));
+  return message_share(m, j->files->compute, e);
+}
+
+/* Is the shot where it can be, and what it is compared with its own? Better refused now than when all others are done. */
+static int dry_run_other(const job *j, engine *g, int i, error *e) {
+  const shot_lines *lines = j->survey.lines;
+  run_log silent = {.to = NULL};
+  shot s = {.engine = NULL};
+  gradient back = {.shot = NULL};
+  message m = {0};
+  const config *c;
+  if (!dry_run_take(j, i, &m, e)) {
+    files_carry_config(&m, &c);
+    const shot_setup setup = {c, j->command, &silent, NULL, NULL, NULL};
+    if (!shot_plan(&s, g, &setup, e) && !gradient_plan(&back, &s, e)) gradient_check(&back, 0, &s, e);
+  }
+  gradient_close(&back);
+  shot_close(&s);
+  message_free(&m);
+  if (!e->id || !lines) return error_agree(e, j->files->compute);
+  const error bare = *e;
+  *e = (error){0};
+  error_set(e, ERROR_HERE, bare.id, "%s:%d: %.*s", lines->file, lines->list[i].line,
+            ERROR_TEXT - 2 * CONFIG_TEXT, bare.text);
+  return error_agree(e, j->files->compute);
+}
+
+static int dry_run_others(const job *j, engine *g, error *e) {
+  int count = j->survey.lines && config_has_gradient(j->config) ? j->survey.lines->count : 0;
+  TRY(message_broadcast(&count, sizeof count, j->files->compute, e));
+  for (int i = 1; i < count; i++) TRY(dry_run_other(j, g, i, e));
+  return 0;
+}
+
+/* --- the whole ---------------------------------------------------------------------------------------------------- */
+
 /* As run does, but for the steps. `from` as there. */
 static int dry_run_leg(const job *j, const checkpoint *from, double *seconds, error *e) {
   engine g = {.dev = NULL};
@@ -214,7 +264,7 @@ static int dry_run_leg(const job *j, const checkpoint *from, double *seconds, er
     log_line(j->log, "restart from %s, step %" PRId64 ": it is intact and of this run", from->name,
              from->step);
   if (!e->id) dry_run_describe(j, &s, e);
-  if (!error_agree(e, j->files->compute) && !dry_run_check_files(&s, e))
+  if (!error_agree(e, j->files->compute) && !dry_run_check_files(&s, e) && !dry_run_others(j, &g, e))
     log_line(j->log, "dry run: everything is in place");
   const int64_t left = g.physics.steps - (restarts ? from->step : 0);
   shot_close(&s);

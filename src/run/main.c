@@ -127,7 +127,7 @@ static int main_job(int argc, char **argv, const cli *options, MPI_Comm comm, er
   char *command = e->id ? NULL : main_join_command(argc, argv, e);
   if (command) {
     run_log log = main_open_log(options, c, rank);
-    job j = {c, options, command, &log, &f, MPI_COMM_NULL, 1, 1};
+    job j = {c, options, command, &log, &f, MPI_COMM_NULL, 1, 1, {NULL, NULL}};
     field_io_start();
     files_open(&f, comm, c->io, e);
     j.beside = f.compute;

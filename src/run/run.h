@@ -6,6 +6,12 @@
 #include "config/shots.h"
 #include "shot/shot.h"
 
+/* What a job is where it has [survey] shots. Both are NULL but on rank 0. */
+typedef struct survey_lines {
+  const config_given *given;
+  const shot_lines *lines;
+} survey_lines;
+
 /* What the user asked for. It owns nothing. */
 typedef struct job {
   const config *config;
@@ -13,9 +19,10 @@ typedef struct job {
   const char *command; /* the command line, for the saved files */
   run_log *log;
   const files *files;
-  MPI_Comm beside; /* all ranks that compute at the same time, files->compute among them */
-  int stack;       /* as in engine_setup */
-  int shares;      /* of the memory of gradients, at most; 0: 1 */
+  MPI_Comm beside;     /* all ranks that compute at the same time, files->compute among them */
+  int stack;           /* as in engine_setup */
+  int shares;          /* of the memory of gradients, at most; 0: 1 */
+  survey_lines survey; /* for a dry run: of which `config` is the first shot */
 } job;
 
 /* Plans the engine, and on it the shot: all that needs no memory of the device. `from`, which must outlive it: where the
@@ -26,12 +33,6 @@ int run_plan(const job *j, engine *g, shot *s, const checkpoint *from, bool prof
 /* Runs the job, or with options->benchmark times it without writing files. STOPPED where a signal or the wall time
  * ended it after a checkpoint. Collective over files->compute, same error everywhere. */
 int run(const job *j, error *e);
-
-/* What a job is where it has [survey] shots. Both are NULL but on rank 0. */
-typedef struct survey_lines {
-  const config_given *given;
-  const shot_lines *lines;
-} survey_lines;
 
 /* Does the shots that are not done. Collective over files->compute, same error everywhere. */
 int run_survey(const job *j, survey_lines s, error *e);

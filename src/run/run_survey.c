@@ -359,7 +359,7 @@ int dry_run_survey(const job *j, survey_lines lines, error *e) {
   if (!survey_begin(&v, j, lines, e) && v.active != MPI_COMM_NULL) {
     survey_find_stack(&v, e);
     first.files = &v.group, first.beside = v.active, first.log = v.log, first.stack = v.stack;
-    first.shares = survey_shares(&v);
+    first.shares = survey_shares(&v), first.survey = lines;
     if (!error_agree(e, v.active)) dry_run(&first, &seconds, e);
     error_agree(e, v.active);
     if (lines.lines && !e->id)

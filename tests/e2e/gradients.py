@@ -162,6 +162,8 @@ def survey(program):
     result = program.run(config, *OF_SHOTS, "output.path=out/lost")
     check(result.code == 2 and len(result.errors) == 1 and "this run's source at (x, y, z) = (101, 93, 75) m, found (130, 93, 95)" in result.errors[0], f"{result}")
     program.remove("out/lost/*")
+    for ranks in 0, 2:
+        program.fail(2, ["shots.txt:2: out/true/c.receivers.h5:/source_position: row 0"], "-n", config, *OF_SHOTS, "output.path=out/lost", np=ranks)
     program.succeed("-q", config, "source.1.position=101 93 75", "gradient.observed=out/true/b.receivers.h5:/u")
     check(same_bits(gradient(program), shots["b"]), "a shot has other bits than its run")
     (program.folder / "shots.txt").write_text("\n".join(SHOTS[::-1]) + "\n")
