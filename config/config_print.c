@@ -120,8 +120,8 @@ static bool print_is_of_shot(const config_key *key) {
          key->offset == offsetof(config, gradient_residual);
 }
 
-/* Prints the keys from `key` on that share its section, of the config or of source number `at`, the first being 0. Returns the
- * first key of the next section. */
+/* Prints the keys from `key` on that share its section, of the config or of source number `at`, the first being 0.
+ * Returns the first key of the next section. */
 static const config_key *print_section(const printing *p, int at, const config_key *key) {
   const config_key *end = config_keys + config_key_count;
   const source_config *source = key->of_source && !p->given ? &p->c->sources[at] : NULL;

@@ -288,16 +288,17 @@ static void adjoint_signal_put(void *context, int64_t i, int64_t n, int lane, do
   for (int64_t k = 0; k < w->steps; k++) w->all[k * w->at->count + w->at->index[i]] = (float)x[k][lane];
 }
 
-/* From what the way back has to what it stands for. */
-static int adjoint_state_signals(double unit, float *all, size_t count, int sources, error *e) {
-  const double most = unit * (double)adjoint_float(adjoint_greatest(all, count));
+/* From what the way back has to what it stands for; `injected` is not for float32 to keep. */
+static int adjoint_state_signals(const adjoint_points *p, bool injected, float *all, size_t count, error *e) {
+  const double most = p->unit * (double)adjoint_float(adjoint_greatest(all, count));
+  const size_t sources = (size_t)p->at_sources.count;
   for (size_t i = 0; i < count; i++) {
-    all[i] = (float)(unit * (double)all[i]);
+    all[i] = (float)(p->unit * (double)all[i]);
     if (!isfinite(all[i]))
-      return FAIL(e, GRADIENT_SIGNALS, isnan(all[i]) ? "NaN" : "Inf", (int64_t)i / sources,
-                  (int)(i % (size_t)sources) + 1);
+      return FAIL(e, GRADIENT_SIGNALS, isnan(all[i]) ? "NaN" : "Inf", (int64_t)(i / sources),
+                  (int)(i % sources) + 1);
   }
-  return most != 0 && most < LEAST ? FAIL(e, GRADIENT_SMALL, "signals", most, LEAST) : 0;
+  return !injected && most != 0 && most < LEAST ? FAIL(e, GRADIENT_SMALL, "signals", most, LEAST) : 0;
 }
 
 int adjoint_signals(adjoint *a, int row, bool injected, float **signals, error *e) {
@@ -327,5 +328,5 @@ int adjoint_signals(adjoint *a, int row, bool injected, float **signals, error *
           (float)(way.scale * (double)r->traces[(last - k / r->local) * r->local + k % r->local]);
   TRY(error_agree(e, g->comm));
   MPI_TRY(e, mpi_reduce_all(all, (int)count, MPI_FLOAT, MPI_SUM, g->comm));
-  return adjoint_state_signals(a->rows[row].unit, all, count, r->count, e);
+  return adjoint_state_signals(&a->rows[row], injected, all, count, e);
 }

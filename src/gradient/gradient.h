@@ -26,8 +26,8 @@ void gradient_announce(const gradient *g);
 /* Into how many shares at most `most` the memory for a shot like this can be divided, so that while one goes back, or is written,
  * another one can begin, and hardly more steps are done again. 1 where there is no gradient. */
 int gradient_share(const shot *s, int most, int *shares, error *e);
-/* Reads what the traces of a planned shot are compared with, which is, or is to be, row `row` of a stack; else 0. Exit 2 where it is
- * another's (misfit.h). */
+/* Reads what the traces of a planned shot are compared with, which is, or is to be, row `row` of a stack; else 0. Exit 2
+ * where it is another's (misfit.h). */
 int gradient_check(gradient *g, int row, const shot *s, error *e);
 /* Creates the file that gradient_write writes, and removes it unless that has; another thread may do so while the shot, or the stack
  * that it is in, steps. The first does nothing where more than one process uses files. Not collective. */

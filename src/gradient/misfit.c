@@ -126,7 +126,8 @@ static double misfit_difference(const misfit *m, int64_t i) {
   return (double)m->of->traces[i] - (double)m->residual[i];
 }
 
-/* Each trace's sum of squares, and greatest difference, is of one rank, in order of time; the sums are added in the user's order. */
+/* Each trace's sum of squares, in order of time, and greatest difference are of one rank; the sums are added in the user's
+ * order. */
 static int misfit_sum(misfit *m, const shot *s, double each, error *e) {
   const receivers *r = m->of;
   double *squares, *most, greatest = 0;

@@ -22,8 +22,8 @@ typedef struct misfit {
  * datasets `time` and `position` beside it must be theirs; with `given` they may be missing. Exit 2 where it is not so. Collective
  * over the shot's ranks, same error everywhere. misfit_close it, also after a failure. */
 int misfit_open(misfit *m, const shot *s, const char *dataset, bool given, error *e);
-/* Exit 2 where what is beside that says that another shot made it: the dataset `source_position`, the attributes `dispersion` and
- * `equation`. What is missing says nothing. Likewise. */
+/* Exit 2 where what is beside that says that another shot made it: the dataset `source_position`, the attributes
+ * `dispersion` and `equation`. What is missing says nothing. Likewise. */
 int misfit_check_origin(const misfit *m, const shot *s, const char *dataset, error *e);
 /* J = 1/2 (every dt) sum (d - d_obs)^2 over the traces as written, after shot_finish: the same bits for any number of ranks.
  * Likewise. */

@@ -310,6 +310,7 @@ static int verify_taylor(verify *v, double J, bool *right, error *e) {
   for (int i = 0; i < CHANGES; i++) {
     const double change = verify_step(i);
     double more, less;
+    slope_text[0] = 0;
     TRY(verify_misfit_at(v, change, &more, e));
     TRY(verify_misfit_at(v, -change, &less, e));
     const double remainder = fabs(more - J - change * t.derivative);

@@ -220,7 +220,7 @@ static int dry_run_take(const job *j, int i, message *m, error *e) {
   return message_share(m, j->files->compute, e);
 }
 
-/* Is the shot where it can be, and what it is compared with its own? Better refused now than when all others are done. */
+/* Is the shot where it can be, and what it is compared with its own? Better refused now than after all others. */
 static int dry_run_other(const job *j, engine *g, int i, error *e) {
   const shot_lines *lines = j->survey.lines;
   run_log silent = {.to = NULL};
