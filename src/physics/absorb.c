@@ -7,14 +7,16 @@
 #include "base/numbers.h"
 
 /* d = d_max depth^POWER. d_max is chosen so that a wave that goes to the outer edge and back keeps the fraction R of
- * its amplitude in the continuum. R is as small as it can be before the jumps of the profile from point to point
- * reflect by themselves. alpha falls from its greatest value at the inner edge to 0 at the outer one. It damps
- * evanescent waves, which slow beds near a layer trap, and which would otherwise grow for ever. Its price: waves longer
- * than 100 points are absorbed less well. */
-enum { POWER = 3 };
-static const double DECADES_A_POINT = 0.5, DECADES_MAX = 12; /* of R */
-static const double POINTS_A_WAVE = 10; /* of the wave whose angular frequency is twice the greatest alpha */
-static const double PI = 3.14159265358979323846;
+ * its amplitude in the continuum.
+ *
+ * alpha = v_max / (2 width spacing) ((1 - depth)^2 + ALPHA_LEAST). A layer absorbs what oscillates faster than alpha and
+ * sends the rest back, whose sum over time is all of a pulse of one sign. So alpha must be small beside velocity over
+ * thickness where d is great, at the outer edge. At the inner edge it damps evanescent waves, which slow beds near a
+ * layer trap and which grow where they come back from the outer edge. So does a small R: it is as small as the jumps of
+ * d from point to point allow. ALPHA_LEAST bounds d / alpha, the gain of what undoes a layer in float32. */
+static const double POWER = 2.5;
+static const double DECADES_A_POINT = 1, DECADES_MAX = 20; /* of R */
+static const double ALPHA_LEAST = 3e-3;
 
 /* Where a layer begins and ends, in points from its outer edge: psi and zeta are 0 from the inner edge inward and from
  * the outer edge outward. */
@@ -42,17 +44,19 @@ static void absorb_coefficients(const absorb_profile *p, double x, float *a, flo
   if (decades > DECADES_MAX) decades = DECADES_MAX;
   const double d_max = (POWER + 1) * p->v_max * decades * log(10) / (2 * thick * p->spacing);
   const double d = d_max * pow(depth, POWER),
-               alpha = (1 - depth) * PI * p->v_max / (POINTS_A_WAVE * p->spacing);
+               alpha = p->v_max / (2 * width * p->spacing) * ((1 - depth) * (1 - depth) + ALPHA_LEAST);
   const double decay = exp(-(d + alpha) * p->dt);
   *a = (float)decay;
   *b = (float)(d / (d + alpha) * (decay - 1));
 }
 
-/* Weights of a first derivative at a half point, for the values 1/2 and 3/2 points away. Fourth order where the star is
- * accurate enough. Else as near to it as keeps the square of its wave number below the star's: a layer would amplify
- * the shortest waves otherwise. */
-static void absorb_difference_weights(int space_order, double weights[2]) {
-  const double outer = space_order >= 6 ? 1.0 / 24 : space_order == 4 ? 0.03863 : 0;
+/* Weights of a first derivative at a half point, for the values 1/2 and 3/2 points away. Where the star is accurate
+ * enough they are of fourth order, and a little more in thin layers. There long waves fall within few points, and where
+ * this derivative taken twice differs from the star's, S times as much of them comes back. Else as near to fourth order
+ * as keeps the square of its wave number below the star's: a layer would amplify the shortest waves otherwise. */
+static void absorb_difference_weights(int space_order, int width, double weights[2]) {
+  const double fourth = 1.0 / 24 + fmin(0.3 / ((double)width * width), 0.01);
+  const double outer = space_order >= 6 ? fourth : space_order == 4 ? 0.03863 : 0;
   weights[0] = 1 + 3 * outer;
   weights[1] = -outer;
 }
@@ -147,7 +151,7 @@ static void absorb_set_weights(absorb *a, const config *c, const kernel_args *we
   const float *const star[ABSORB_AXES] = {weights->wx, weights->wy, weights->wz};
   const double spacing[ABSORB_AXES] = {c->dx, c->dy, c->dz};
   double difference[2];
-  absorb_difference_weights(c->space_order, difference);
+  absorb_difference_weights(c->space_order, c->boundary_width, difference);
   for (int k = 0; k < 2; k++) a->args.difference[k] = (float)difference[k];
   for (int i = 0; i < ABSORB_AXES; i++) {
     double sum = 0;

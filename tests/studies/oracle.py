@@ -11,7 +11,8 @@ import numpy as np
 
 FD = {2: (-2, 1), 4: (-5 / 2, 4 / 3, -1 / 12), 6: (-49 / 18, 3 / 2, -3 / 20, 1 / 90),
       8: (-205 / 72, 8 / 5, -1 / 5, 8 / 315, -1 / 560)}
-OUTER = {2: 0, 4: 0.03863, 6: 1 / 24, 8: 1 / 24}  # of the layers' first derivative
+def outer(order, width):  # of the layers' first derivative
+    return {2: 0, 4: 0.03863}.get(order, 1 / 24 + min(0.3 / width**2, 0.01))
 STAGGERED = (1225 / 1024, -245 / 3072, 49 / 5120, -5 / 7168)  # first derivative of order 8, for comparison
 
 # --- 1. the star, faces and layers --------------------------------------------------------------------------------
@@ -37,13 +38,13 @@ class Layer:
     """One absorbing face. Points count from the outer edge; psi[k] is at half point k - 3/2."""
     def __init__(self, p, axis, high, width, vmax):
         self.axis, self.high, self.width, self.h = axis, high, width, p.spacing[axis]
-        self.d = (1 + 3 * OUTER[p.order], -OUTER[p.order])
+        self.d = (1 + 3 * outer(p.order, width), -outer(p.order, width))
         shape, k = [width if i == axis else 1 for i in range(len(p.shape))], np.arange(width)
         self.a, self.b, self.a_psi, self.b_psi = (c.reshape(shape).astype(p.dtype) for x in (k, k - 1.5) for c in self.profile(x, vmax, p.dt))
     def profile(self, x, vmax, dt):
         depth, thick = np.clip((self.width - 1.5 - x) / (self.width - 0.5), 0, 1), self.width - 0.5
-        d = 4 * vmax * min(0.5 * self.width, 12) * np.log(10) / (2 * thick * self.h) * depth**3
-        alpha = (1 - depth) * np.pi * vmax / (10 * self.h)
+        d = 3.5 * vmax * min(self.width, 20) * np.log(10) / (2 * thick * self.h) * depth**2.5
+        alpha = vmax / (2 * self.width * self.h) * ((1 - depth)**2 + 0.003)
         a, inside = np.exp(-(d + alpha) * dt), depth > 0
         return np.where(inside, a, 0), np.where(inside, d / np.where(inside, d + alpha, 1) * (a - 1), 0)
     def view(self, u): return part(np.flip(u, self.axis) if self.high else u, self.axis, 0, self.width)  # from the outer edge
