@@ -86,7 +86,7 @@ static int adjoint_rest(adjoint *a, error *e) {
   if (args.terms.memories && adjoint_ghosts(a, e)) error_abort(e, s->engine->comm);
   args.terms = (kernel_terms){.density = args.terms.density};
   float *p = s->memory[MEMORY_PRESSURE], *scratch = p ? p + slab_offset(&s->engine->slab, 0, 0, 0) : NULL;
-  if (!initial_at_rest(s->dev, EQUATIONS[s->config->equation].rest, &args, scratch, e))
+  if (!initial_at_rest(s->dev, EQUATIONS[s->config->equation].rest, &args, scratch, a->back.absorb, e))
     adjoint_make(a, NULL, args.out, args.out, e);
   const scale_args times = {.kind = SCALE_TIMES,
                             .from = args.out,

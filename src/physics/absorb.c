@@ -124,7 +124,7 @@ static size_t absorb_deal_out(absorb_args *a, const config *c, const slab *s, fl
       *zeta_or_addends = memory + taken + 2 * psi;
       axes[i].coefficients = memory + taken + 2 * psi + rest;
     }
-    taken += 2 * psi + rest + round_up(absorb_coefficient_count(c->boundary_width), SLAB_ALIGN);
+    taken += 2 * psi + rest + round_up(2 * absorb_coefficient_count(c->boundary_width), SLAB_ALIGN);
   }
   return taken;
 }
@@ -183,16 +183,19 @@ int absorb_clear(absorb *a, error *e) {
   return t->sync(a->dev, STREAM_BOUNDARY, e);
 }
 
-/* Copies the coefficients of all axes to the device, through `block`. */
+/* Copies the coefficients of all axes to the device, through `block`: those of steps, then those of rest, which are those of
+ * a step so long that what was before it is forgotten. */
 static int absorb_load_coefficients(absorb *a, const config *c, absorb_motion motion, float *block,
                                     error *e) {
   const device_table *t = a->dev->table;
   const double spacing[ABSORB_AXES] = {c->dx, c->dy, c->dz};
-  const size_t bytes = absorb_coefficient_count(a->args.width) * sizeof *block;
+  const size_t count = absorb_coefficient_count(a->args.width), bytes = 2 * count * sizeof *block;
   for (int i = 0; i < ABSORB_AXES; i++) {
     if (!a->args.axis[i].coefficients) continue;
-    const absorb_profile profile = {a->args.width, spacing[i], motion.v_max, motion.dt};
+    absorb_profile profile = {a->args.width, spacing[i], motion.v_max, motion.dt};
     absorb_fill_coefficients(block, &profile);
+    profile.dt = INFINITY;
+    absorb_fill_coefficients(block + count, &profile);
     float *to = a->memory + (a->args.axis[i].coefficients - a->memory);
     TRY(t->copy(a->dev, STREAM_BOUNDARY, &(copy_args){to, block, bytes, COPY_TO_DEVICE}, e));
     TRY(t->sync(a->dev, STREAM_BOUNDARY, e)); /* the block is about to change */
@@ -218,7 +221,7 @@ int absorb_open(absorb *a, const problem *on, const kernel_args *weights, absorb
   absorb_deal_out(&a->args, c, on->slab, a->memory);
   absorb_set_weights(a, c, weights);
   TRY(absorb_clear(a, e));
-  TRY(dev->table->alloc(dev, &block, absorb_coefficient_count(c->boundary_width) * sizeof(float),
+  TRY(dev->table->alloc(dev, &block, 2 * absorb_coefficient_count(c->boundary_width) * sizeof(float),
                         MEMORY_PINNED, e));
   int failed = absorb_load_coefficients(a, c, motion, block, e);
   int not_freed = dev->table->free(dev, block, MEMORY_PINNED, e);
@@ -314,6 +317,28 @@ int absorb_launch(const absorb *a, int stream, const kernel *k, const kernel_arg
   if (k->layers) return t->apply(a->dev, stream, k->layers, &args, e);
   TRY(t->launch(a->dev, stream, k, field, e));
   return t->apply(a->dev, stream, &operation_absorb, &args, e);
+}
+
+/* Half of the star's weights, and coefficients of rest. */
+static void absorb_rest(absorb_args *l, const kernel_args *half) {
+  l->field = *half;
+  for (int i = 0; i < ABSORB_AXES; i++) {
+    absorb_axis *axis = &l->axis[i];
+    axis->center /= 2, axis->slope[0] /= 2, axis->slope[1] /= 2;
+    if (axis->coefficients) axis->coefficients += absorb_coefficient_count(l->width);
+  }
+}
+
+int absorb_at_rest(absorb *a, const kernel_args *half, error *e) {
+  const device_table *t = a->dev->table;
+  absorb_args args = a->args;
+  absorb_back_args back = a->back;
+  absorb_rest(a->transposed ? &back.layers : &args, half);
+  back.sums = NULL;
+  TRY(a->transposed ? t->apply(a->dev, STREAM_INTERIOR, &operation_absorb_back, &back, e)
+                    : t->apply(a->dev, STREAM_INTERIOR, &operation_absorb, &args, e));
+  TRY(t->sync(a->dev, STREAM_INTERIOR, e));
+  return absorb_clear(a, e);
 }
 
 void absorb_advance(absorb *a, int steps) {

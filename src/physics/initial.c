@@ -70,7 +70,8 @@ void initial_fill(const config *c, int z, float *values) {
 
 /* With zero initial velocity u(-dt) = u(dt), so both are u + dt^2 v^2 / 2 lap u: second order, as leapfrog is. That is
  * a step of the equation `rest` with half the medium; halving the weights instead does not round. */
-int initial_at_rest(device *dev, enum equation rest, const kernel_args *step, float *scratch, error *e) {
+int initial_at_rest(device *dev, enum equation rest, const kernel_args *step, float *scratch, absorb *layers,
+                    error *e) {
   const enum backend backend = dev->table->backend;
   const bool density = step->terms.density;
   const kernel *k; /* all kernels give the same bits; `naive` runs on every GPU, and these two do V */
@@ -89,5 +90,6 @@ int initial_at_rest(device *dev, enum equation rest, const kernel_args *step, fl
                            .nz = step->nz};
   if (density) TRY(dev->table->apply(dev, STREAM_INTERIOR, &operation_scale, &of_V, e));
   TRY(dev->table->launch(dev, STREAM_INTERIOR, k, &half, e));
+  if (layers) TRY(absorb_at_rest(layers, &half, e));
   return dev->table->sync(dev, STREAM_INTERIOR, e);
 }

@@ -148,7 +148,7 @@ static int load_previous(shot *s, error *e) {
     args.out = stepper_field(&s->stepper, 1);
     args.z_begin = 0, args.z_end = s->engine->slab.nz;
     float *p = s->memory[MEMORY_PRESSURE], *scratch = p ? p + slab_offset(&s->engine->slab, 0, 0, 0) : NULL;
-    return initial_at_rest(s->dev, EQUATIONS[s->config->equation].rest, &args, scratch, e);
+    return initial_at_rest(s->dev, EQUATIONS[s->config->equation].rest, &args, scratch, s->stepper.absorb, e);
   }
   s->transfer.field = s->stepper.memory[1];
   TRY(engine_read_field(s->engine, s->config->previous_file, QUANTITY_NONE, transfer_to_device, &s->transfer,

@@ -36,11 +36,11 @@ def star_sum(order, spacing):
 
 class Layer:
     """One absorbing face. Points count from the outer edge; psi[k] is at half point k - 3/2."""
-    def __init__(self, p, axis, high, width, vmax):
+    def __init__(self, p, axis, high, width, vmax, dt):
         self.axis, self.high, self.width, self.h = axis, high, width, p.spacing[axis]
         self.d = (1 + 3 * outer(p.order, width), -outer(p.order, width))
         shape, k = [width if i == axis else 1 for i in range(len(p.shape))], np.arange(width)
-        self.a, self.b, self.a_psi, self.b_psi = (c.reshape(shape).astype(p.dtype) for x in (k, k - 1.5) for c in self.profile(x, vmax, p.dt))
+        self.a, self.b, self.a_psi, self.b_psi = (c.reshape(shape).astype(p.dtype) for x in (k, k - 1.5) for c in self.profile(x, vmax, dt))
     def profile(self, x, vmax, dt):
         depth, thick = np.clip((self.width - 1.5 - x) / (self.width - 0.5), 0, 1), self.width - 0.5
         d = 3.5 * vmax * min(self.width, 20) * np.log(10) / (2 * thick * self.h) * depth**2.5
@@ -65,8 +65,8 @@ class Problem:
         self.v = np.broadcast_to(np.asarray(v, float), shape)
         self.dtype, self.V, self.mech, self.kappa = dtype, None if V is None else cast(V), mech, cast(kappa)
         self.m = cast(speed * dt**2 * self.v**2)
-        self.layers = [Layer(self, i, side, width, vmax or self.v.max()) for i in range(len(shape)) for side in (0, 1)
-                       if faces[i][side] == 'absorbing']
+        self.layers, self.rest = ([Layer(self, i, side, width, vmax or self.v.max(), step) for i in range(len(shape)) for side in (0, 1)
+                                   if faces[i][side] == 'absorbing'] for step in (dt, np.inf))  # rest: what is before a step is forgotten
         self.free, self.W = np.ones(shape, dtype), np.ones(shape, dtype)  # 0 where held; weights of the trapezoidal rule
         for i, rules in enumerate(faces):
             for side, rule in enumerate(rules):
@@ -82,12 +82,12 @@ class Problem:
     def damp(self, B, r):
         for l, (a, b) in enumerate(zip(*self.mech)): r[l] = self.dtype(a) * r[l] + self.dtype(b) * self.kappa * B
         return B - sum(r) if r else B
-    def bracket(self, u, psi, zeta):
+    def bracket(self, u, psi, zeta, layers=None):
         B = self.minus_V(u)
         for i in range(u.ndim):
             d2 = self.D2(u, i, self.value)
             B += d2
-            for k, l in enumerate(self.layers):
+            for k, l in enumerate(layers or self.layers):
                 if l.axis != i: continue
                 psi[k] = l.a_psi * psi[k] + l.b_psi * l.G(l.view(u))
                 zeta[k] = l.a * zeta[k] + l.b * (l.view(d2) + l.H(psi[k]))
@@ -97,7 +97,7 @@ class Problem:
         """sources, receivers: (indices, weights), each (n, k); signals: (n, steps). before None: at rest.
         Returns u, traces (samples, receivers), and where `keep`: [u^-1, u^0, ...], [B^0 - sum r^0, ...]."""
         u = np.zeros(self.shape, self.dtype) if u is None else np.asarray(u, self.dtype) * self.free
-        if before is None: before = u + self.m / 2 * self.D(u, self.value)  # without layers and absorption, as the program
+        if before is None: before = u + self.m / 2 * self.bracket(u, *self.memory()[:2], self.rest)  # without absorption, as the program
         before, (psi, zeta, r) = np.asarray(before, self.dtype) * self.free, self.memory()
         history, brackets, traces = [before, u], [], []
         for n in range(steps + 1):
@@ -109,12 +109,12 @@ class Problem:
             u, before = (2 * u - before + self.m * M) * self.free, u
             if keep: history.append(u), brackets.append(M)
     # --- 5. the exact adjoint ---
-    def adjoint_bracket(self, nu, phi, chi):
+    def adjoint_bracket(self, nu, phi, chi, layers=None):
         """The transposed layers: chi before the star, phi after it; the star itself is the same."""
         B = self.minus_V(nu)
         for i in range(nu.ndim):
             stretched = nu.copy()
-            for k, l in enumerate(self.layers):
+            for k, l in enumerate(layers or self.layers):
                 if l.axis != i: continue
                 chi[k] = l.a * chi[k] + l.b * l.view(nu)
                 l.add(stretched, chi[k])
@@ -143,11 +143,11 @@ class Problem:
             for k, b in (('c', B), ('b', new - 2 * lam + lam_after)) if history is not None else (): form[k] += history[n + 1] * b
             lam, lam_after = new, lam
         # lam, lam_after: of steps 1 and 2; B: of step 0
-        out['initial'] = self.W * self.free * (lam - lam_after + B - 0.5 * self.D(self.m * lam))
+        out['initial'] = self.W * self.free * (lam - lam_after + B - 0.5 * self.adjoint_bracket(self.m * lam, *self.memory()[:2], self.rest))
         if history is not None:
             for k in 'bc': form[k] += history[1] * (lam_after - 2 * lam) + history[0] * lam
             for k, f in form.items(): out['v_' + k] = self.W * (2 / self.v).astype(self.dtype) * \
-                self.free * (f - 0.5 * self.m * lam * self.D(history[1], self.value))
+                self.free * (f - 0.5 * self.m * lam * self.bracket(history[1], *self.memory()[:2], self.rest))
         return out
 
 # --- 6. points ------------------------------------------------------------------------------------------------------
