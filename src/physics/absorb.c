@@ -7,16 +7,15 @@
 #include "base/numbers.h"
 
 /* d = d_max depth^POWER. d_max is chosen so that a wave that goes to the outer edge and back keeps the fraction R of
- * its amplitude in the continuum.
+ * its amplitude in the continuum. A small R damps waves that graze a layer or that slow beds near it trap. A smaller one
+ * reflects by the jumps of d from point to point, and lets thin layers grow in rough media.
  *
- * alpha = v_max / (2 width spacing) ((1 - depth)^2 + ALPHA_LEAST). A layer absorbs what oscillates faster than alpha and
- * sends the rest back, whose sum over time is all of a pulse of one sign. So alpha must be small beside velocity over
- * thickness where d is great, at the outer edge. At the inner edge it damps evanescent waves, which slow beds near a
- * layer trap and which grow where they come back from the outer edge. So does a small R: it is as small as the jumps of
- * d from point to point allow. ALPHA_LEAST bounds d / alpha, the gain of what undoes a layer in float32. */
-static const double POWER = 2.5;
-static const double DECADES_A_POINT = 1, DECADES_MAX = 20; /* of R */
-static const double ALPHA_LEAST = 3e-3;
+ * alpha = v_max / (6 width spacing) (1 - depth). What oscillates more slowly than alpha is not absorbed but comes back, and
+ * the sum over time of a pulse of one sign always does. So alpha must be small beside velocity over thickness where d is
+ * great. It may not be 0 there: what begins in a layer goes as slowly as alpha, d / alpha is the gain of what undoes a
+ * layer in float32, and with less of it waves grow in rough media. */
+enum { POWER = 3 };
+static const double DECADES_A_POINT = 0.7, DECADES_MAX = 14; /* of R */
 
 /* Where a layer begins and ends, in points from its outer edge: psi and zeta are 0 from the inner edge inward and from
  * the outer edge outward. */
@@ -43,8 +42,7 @@ static void absorb_coefficients(const absorb_profile *p, double x, float *a, flo
   if (depth > 1) depth = 1;
   if (decades > DECADES_MAX) decades = DECADES_MAX;
   const double d_max = (POWER + 1) * p->v_max * decades * log(10) / (2 * thick * p->spacing);
-  const double d = d_max * pow(depth, POWER),
-               alpha = p->v_max / (2 * width * p->spacing) * ((1 - depth) * (1 - depth) + ALPHA_LEAST);
+  const double d = d_max * pow(depth, POWER), alpha = p->v_max / (6 * width * p->spacing) * (1 - depth);
   const double decay = exp(-(d + alpha) * p->dt);
   *a = (float)decay;
   *b = (float)(d / (d + alpha) * (decay - 1));

@@ -43,8 +43,8 @@ class Layer:
         self.a, self.b, self.a_psi, self.b_psi = (c.reshape(shape).astype(p.dtype) for x in (k, k - 1.5) for c in self.profile(x, vmax, dt))
     def profile(self, x, vmax, dt):
         depth, thick = np.clip((self.width - 1.5 - x) / (self.width - 0.5), 0, 1), self.width - 0.5
-        d = 3.5 * vmax * min(self.width, 20) * np.log(10) / (2 * thick * self.h) * depth**2.5
-        alpha = vmax / (2 * self.width * self.h) * ((1 - depth)**2 + 0.003)
+        d = 4 * vmax * min(0.7 * self.width, 14) * np.log(10) / (2 * thick * self.h) * depth**3
+        alpha = vmax / (6 * self.width * self.h) * (1 - depth)
         a, inside = np.exp(-(d + alpha) * dt), depth > 0
         return np.where(inside, a, 0), np.where(inside, d / np.where(inside, d + alpha, 1) * (a - 1), 0)
     def view(self, u): return part(np.flip(u, self.axis) if self.high else u, self.axis, 0, self.width)  # from the outer edge
