@@ -28,7 +28,7 @@ typedef struct initial_file {
 
 /* From -1 to 1. */
 static initial_file_sets initial_file_weights(int axis, int index) {
-  initial_file_sets weights;
+  initial_file_sets weights = {0};
   const uint64_t bits = mix64((uint64_t)index * 3 + (uint64_t)axis);
   for (int set = 0; set < SETS; set++) weights[set] = (double)(uint32_t)(bits >> 32 * set) * 0x1p-31 - 1;
   return weights;
