@@ -10,11 +10,11 @@
  * its amplitude in the continuum. A small R damps waves that graze a layer or that slow beds near it trap. A smaller one
  * reflects by the jumps of d from point to point, and lets thin layers grow in rough media.
  *
- * alpha = v_max / (6 width spacing) (1 - depth). What oscillates more slowly than alpha is not absorbed but comes back, and
+ * alpha = v_max / (width spacing) / min(width, ALPHA_WIDTH) (1 - depth). What oscillates more slowly than alpha is not absorbed but comes back, and
  * the sum over time of a pulse of one sign always does. So alpha must be small beside velocity over thickness where d is
  * great. It may not be 0 there: what begins in a layer goes as slowly as alpha, d / alpha is the gain of what undoes a
  * layer in float32, and with less of it waves grow in rough media. */
-enum { POWER = 3 };
+enum { POWER = 3, ALPHA_WIDTH = 8 };
 static const double DECADES_A_POINT = 0.7, DECADES_MAX = 14; /* of R */
 
 /* Where a layer begins and ends, in points from its outer edge: psi and zeta are 0 from the inner edge inward and from
@@ -42,7 +42,8 @@ static void absorb_coefficients(const absorb_profile *p, double x, float *a, flo
   if (depth > 1) depth = 1;
   if (decades > DECADES_MAX) decades = DECADES_MAX;
   const double d_max = (POWER + 1) * p->v_max * decades * log(10) / (2 * thick * p->spacing);
-  const double d = d_max * pow(depth, POWER), alpha = p->v_max / (6 * width * p->spacing) * (1 - depth);
+  const double d = d_max * pow(depth, POWER),
+               alpha = p->v_max / (width * p->spacing) / smaller(width, ALPHA_WIDTH) * (1 - depth);
   const double decay = exp(-(d + alpha) * p->dt);
   *a = (float)decay;
   *b = (float)(d / (d + alpha) * (decay - 1));

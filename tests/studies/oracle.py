@@ -44,7 +44,7 @@ class Layer:
     def profile(self, x, vmax, dt):
         depth, thick = np.clip((self.width - 1.5 - x) / (self.width - 0.5), 0, 1), self.width - 0.5
         d = 4 * vmax * min(0.7 * self.width, 14) * np.log(10) / (2 * thick * self.h) * depth**3
-        alpha = vmax / (6 * self.width * self.h) * (1 - depth)
+        alpha = vmax / (self.width * self.h) / min(self.width, 8) * (1 - depth)
         a, inside = np.exp(-(d + alpha) * dt), depth > 0
         return np.where(inside, a, 0), np.where(inside, d / np.where(inside, d + alpha, 1) * (a - 1), 0)
     def view(self, u): return part(np.flip(u, self.axis) if self.high else u, self.axis, 0, self.width)  # from the outer edge

@@ -311,6 +311,9 @@ def absorbing(program):
     below("normal incidence (dB)", study_absorbing.plane_wave(program, 0), -60)
     below("60 degrees (dB)", study_absorbing.plane_wave(program, 60), -40)
     below("point source, all six faces (dB)", study_absorbing.point_source(program), -40)
+    for width in (10, 20):
+        for points, limit in ((width // 4, 0.01), (width, 0.01), (2 * width, 0.03)):
+            below(f"pulse of one sign, sigma {points} points, width {width}", study_absorbing.long_pulse(program, points, width), limit)
 
 
 @case
@@ -323,10 +326,14 @@ def stability(program):
     largest = study_absorbing.decay(program, "random", False)
     print("random: " + " ".join(f"{value:.1e}" for value in largest))
     check(max(largest[1:]) < 0.5 and max(largest[10:]) <= min(largest[1:4]), f"it grew: {largest}")
-    for loss in (False, True):
-        largest = study_absorbing.decay(program, "random", density=10, loss=loss)
-        print(f"density, absorption {loss}: " + " ".join(f"{value:.1e}" for value in largest))
-        check(0.01 < largest[2] < 0.5 and max(largest[10:]) < largest[5] / 5, f"density, absorption {loss}: it grew: {largest}")
+    for loss, flat in ((False, False), (True, False), (False, True), (True, True)):
+        about = f"density, absorption {loss}, 2D {flat}"
+        largest = study_absorbing.decay(program, "inside", density=10, loss=loss, flat=flat)
+        print(f"{about}: " + " ".join(f"{value:.1e}" for value in largest))
+        check(1e-3 < largest[1] < 0.8 and max(largest[10:]) < largest[1] / 5, f"{about}: it grew: {largest}")
+    largest = study_absorbing.decay(program, "random", density=10)
+    print("density, also in layers: " + " ".join(f"{value:.1e}" for value in largest))
+    check(max(largest[1:]) < 0.6 and max(largest[10:]) < 0.1, f"density, also in layers: it grew: {largest}")
 
 
 PLACES = {"source.1.position": "117 86 148", "source.1.wavelet": "ricker", "source.1.f0": 25,

@@ -71,11 +71,28 @@ def point_source(program, width=20, points=10, inside=41, np_=0):
     return decibel(np.abs(absorbed - reference).max() / np.abs(walls - reference).max())
 
 
-def decay(program, initial, surface=False, density=1, loss=False, steps=20000, stride=1000):
+def long_pulse(program, points, width=20):
+    """How much comes back of a pulse of one sign in 1D, a gaussian of a standard deviation of so many points that starts at rest in
+    the middle: the largest |u| there when the pulse, of height 1/2, could be back, and after it, relative to 1/2."""
+    n = max(512, 24 * points) + 2 * width
+    keys = wave_keys((n, 1, 1), time__steps=None, time__end_time=3 * n * SPACING / VELOCITY, boundary__all="absorbing",
+                     boundary__width=width, initial__u="gaussian", initial__width=points * SPACING, receivers__every=3)
+    t, u = shoot(program, keys, [(0, 0, n // 2 * SPACING)])
+    return float(np.abs(u[t > n // 2 * SPACING / VELOCITY]).max() / 0.5)
+
+
+def decay(program, initial, surface=False, density=1, loss=False, steps=20000, stride=1000, flat=False):
     """Largest |u| every `stride` steps in a rough model with layers all round, or a free surface at the top. `initial`:
-    gaussian (waves the grid resolves: they leave) or random (also waves of two points, which stand still). density: the ratio of
-    two densities, one or the other at each point; loss: absorption of 2 mechanisms, a random Q from 20 to 200 at each point."""
-    shape, random = (40, 36, 44), np.random.default_rng(7)
+    gaussian (waves the grid resolves: they leave), random (also waves of two points, which stand still) or inside (the same, but 0 in
+    layers, where what begins goes slowly). density: the ratio of two densities, one or the other at each point; loss: absorption of
+    2 mechanisms, a random Q from 20 to 200 at each point. flat: 2D, ny = 1."""
+    shape, random = (40, 1 if flat else 36, 44), np.random.default_rng(7)
+    if initial == "inside":
+        field = np.zeros(shape, np.float32)
+        free = field[10:-10, :, 10:-10] if flat else field[10:-10, 10:-10, 10:-10]
+        free[...] = random.uniform(-1, 1, free.shape)
+        write_field(program.folder / "inside.h5", field)
+        initial = "inside.h5:/u"
     write_field(program.folder / "model.h5", rough_model(shape), "vp")
     keys = wave_keys(shape, medium__velocity="model.h5:/vp", time__steps=steps, time__cfl=0.95, boundary__all="absorbing",
                      boundary__width=10, initial__u=initial, output__every=stride)
