@@ -231,8 +231,13 @@ def absorbing(program):
     save(figure, "accuracy_absorbing.png")
     rows = [[w, *(f"{value:.1f}" for value in values)] for w, values in found.items()]
     point = say("point source", study_absorbing.point_source(program))
+    sigmas = (2, 5, 10, 20, 40, 80)
+    pulses = [[w, *(f"{100 * say(f'pulse of {a} points, width {w}', study_absorbing.long_pulse(program, a, w)):.2g} %" for a in sigmas)]
+              for w in widths]
     return (table(["width", *(f"{a} degrees" for a in angles)], rows)
-            + f"\n\nPoint source, six layers of 20 points: {point:.1f} dB.\n\n![reflection](accuracy_absorbing.png)")
+            + f"\n\nPoint source, six layers of 20 points: {point:.1f} dB.\n\n![reflection](accuracy_absorbing.png)\n\n"
+            + "Pulses of one sign, gaussians of a standard deviation sigma, 1D: the largest |u| that comes back, of the pulse.\n\n"
+            + table(["width", *(f"sigma {a} points" for a in sigmas)], pulses))
 
 
 @section
@@ -241,7 +246,8 @@ def stability(program):
     at = (0, 1, 2, 5, 10, 20, 50)
     for initial, name, options in (("gaussian", "absorbing all round", {}), ("gaussian", "absorbing, free surface on top", {"surface": True}),
                                    ("random", "absorbing all round", {}), ("random", "likewise, density x 10", {"density": 10}),
-                                   ("random", "likewise, and absorption", {"density": 10, "loss": True})):
+                                   ("inside", "random but in layers, density x 10", {"density": 10}),
+                                   ("inside", "likewise, and absorption", {"density": 10, "loss": True})):
         largest = study_absorbing.decay(program, initial, steps=50000, **options)
         rows.append(say("stability", [initial, name, *(f"{largest[i]:.1e}" for i in at)]))
     return table(["start", "boundaries", *(f"step {1000 * i:,}" for i in at)], rows)
