@@ -7,13 +7,13 @@
 #include "base/numbers.h"
 
 /* d = d_max depth^POWER. d_max is chosen so that a wave that goes to the outer edge and back keeps the fraction R of
- * its amplitude in the continuum. A small R damps waves that graze a layer or that slow beds near it trap. A smaller one
- * reflects by the jumps of d from point to point, and lets thin layers grow in rough media.
+ * its amplitude in the continuum. The smaller R is, the less comes back of waves that graze a layer, or that slow beds
+ * near it trap. Where it is too small, jumps of d from point to point reflect, and waves in rough media grow.
  *
- * alpha = v_max / (width spacing) / min(width, ALPHA_WIDTH) (1 - depth). What oscillates more slowly than alpha is not absorbed but comes back, and
- * the sum over time of a pulse of one sign always does. So alpha must be small beside velocity over thickness where d is
- * great. It may not be 0 there: what begins in a layer goes as slowly as alpha, d / alpha is the gain of what undoes a
- * layer in float32, and with less of it waves grow in rough media. */
+ * alpha = v_max / (width spacing) / min(width, ALPHA_WIDTH) (1 - depth). What oscillates more slowly than alpha comes
+ * back, and the sum over time of a pulse of one sign always does. So alpha must be small beside velocity over thickness
+ * where d is great. Two things bound it below. Waves in rough media grow with less, most in thin layers. d / alpha is the
+ * gain of what undoes a layer, in float32. */
 enum { POWER = 3, ALPHA_WIDTH = 8 };
 static const double DECADES_A_POINT = 0.7, DECADES_MAX = 14; /* of R */
 
@@ -182,8 +182,8 @@ int absorb_clear(absorb *a, error *e) {
   return t->sync(a->dev, STREAM_BOUNDARY, e);
 }
 
-/* Copies the coefficients of all axes to the device, through `block`: those of steps, then those of rest, which are those of
- * a step so long that what was before it is forgotten. */
+/* Copies the coefficients of all axes to the device, through `block`: those of steps, then those of rest. The latter are
+ * of a step so long that what was before it is forgotten. */
 static int absorb_load_coefficients(absorb *a, const config *c, absorb_motion motion, float *block,
                                     error *e) {
   const device_table *t = a->dev->table;

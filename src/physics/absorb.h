@@ -52,8 +52,8 @@ bool absorb_needed(const absorb *a);
  * differ; each must cover all of x and y. */
 int absorb_launch(const absorb *a, int stream, const kernel *k, const kernel_args *field, error *e);
 
-/* Adds to half->out what layers add of a field half->in that has always been there: of a step with half the weights of the
- * star, whose args `half` are. Without this a field that begins in a layer would drift away at a constant velocity until
+/* Adds to half->out what layers, or their transpose, add of a field half->in that has always been there. `half`: the args
+ * of a step with half the star's weights. Without this a field that begins in a layer drifts at a constant velocity until
  * alpha stops it. Sets the layers' state to 0; waits until that is done. Only where absorb_needed. */
 int absorb_at_rest(absorb *a, const kernel_args *half, error *e);
 

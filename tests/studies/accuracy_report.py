@@ -231,12 +231,16 @@ def absorbing(program):
     save(figure, "accuracy_absorbing.png")
     rows = [[w, *(f"{value:.1f}" for value in values)] for w, values in found.items()]
     point = say("point source", study_absorbing.point_source(program))
+    lengths = (5, 10, 20, 50, 100, 200)
+    waves = [[w, *(f"{say(f'wave of {a} points, width {w}', study_absorbing.plane_wave(program, 0, w, a)):.1f}" for a in lengths)]
+             for w in widths]
     sigmas = (2, 5, 10, 20, 40, 80)
     pulses = [[w, *(f"{100 * say(f'pulse of {a} points, width {w}', study_absorbing.long_pulse(program, a, w)):.2g} %" for a in sigmas)]
               for w in widths]
     return (table(["width", *(f"{a} degrees" for a in angles)], rows)
             + f"\n\nPoint source, six layers of 20 points: {point:.1f} dB.\n\n![reflection](accuracy_absorbing.png)\n\n"
-            + "Pulses of one sign, gaussians of a standard deviation sigma, 1D: the largest |u| that comes back, of the pulse.\n\n"
+            + "Wavelengths at 0 degrees:\n\n" + table(["width", *(f"{a} points" for a in lengths)], waves)
+            + "\n\nPulses of one sign, gaussians of a standard deviation sigma, 1D: the largest |u| that comes back, of the pulse.\n\n"
             + table(["width", *(f"sigma {a} points" for a in sigmas)], pulses))
 
 
