@@ -484,8 +484,8 @@ const config_key config_keys[] = {
    .otherwise = "none", .doc = "over the steps: the greatest, the least, the root of the mean square",
    .note = "PATH.maps.hdf: /max, /min, /rms (nz, ny, nx) and /dft (frequency, nz, ny, nx, 2), real and imaginary parts of the sum\n"
            "of u e^(-i 2 pi f t) dt, dt from each step that counts to the next. Where dispersion is removed from traces, f is taken\n"
-           "where the steps have it: 2 asin(pi f dt) / dt for 2 pi f, and of step n the time is n dt / sqrt(1 - (pi f dt)^2), dt of a\n"
-           "step: so a pulse and a tone have their amplitude. max, min and rms are of what the steps give.\n"
+           "where the steps have it: 2 asin(pi f dt) / dt for 2 pi f, dt of a step; and step n counts as the time n dt / c, where\n"
+           "c^2 = 1 - (pi f dt)^2: so pulses and tones have their amplitude. max, min and rms are of what the steps give.\n"
            "Memory: 4 bytes a point for max and min each, 8 for rms and each frequency. plot.py maps draws the file."},
   {"maps", "dft", VALUE_NUMBERS, AT(maps_dft), .range = &POSITIVE, .optional = true, .most = true, .otherwise = "none",
    .unit = "Hz", .doc = "frequencies, at most 8, of a discrete Fourier transform over the steps"},

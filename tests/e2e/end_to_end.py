@@ -448,7 +448,7 @@ def remarks(program):
     check(f"warning: {past[1]}\n" in program.succeed(past[0], env={"SLURM_JOB_END_TIME": "5"}).out, "a job that has ended counts")
     config = program.config({**SHOT, "source.1.position": None, "source.1.f0": None, "initial.u": "random"})
     for dt, words in ((3e-4, "kept in traces: dt is too large for all that an initial field may hold: 0.0002868 s would do"),
-                      (0.0002868, "removed from signals and traces")):
+                      (0.0002868, "removed from signals and traces, whose ends take 10 steps more")):
         out = program.succeed(config, f"time.dt={dt}").out
         check(f"time: dispersion {words}\n" in out, f"dt = {dt}: {out}")
     for equation in ("jacobi", "heat"):
