@@ -209,7 +209,8 @@ int config_check_override(const char *text, error *e);
 char *config_print(const config *c);
 /* The same without what changes no bit of what a run saves: on this its outputs depend, and on the values of its datasets. */
 char *config_print_bits(const config *c);
-/* That of a survey, from its first shot's: what shots may differ in as it is given for all, without their own words. */
+/* The survey's, from its first shot's: keys that shots may change as they are given for all, without the shots' own
+ * words. */
 char *config_print_survey(const config_given *given, const config *first);
 
 /* Writes the list of all keys with default, unit and one line each. TEXT: for --help; MARKDOWN: docs/CONFIG.md;

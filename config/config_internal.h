@@ -136,7 +136,7 @@ void config_section(char section[SECTION_TEXT], const config_key *key, int numbe
 
 /* May shots differ in it? */
 bool config_is_of_shot(const config_key *key);
-/* As config_print_survey, of what it is given. */
+/* As config_print_survey, with the entries given for all shots. */
 char *config_print_shared(const config *c, const config_entries *given);
 
 /* Fill `all` from its file, and from overrides, which replace what is there. Values are not checked. */

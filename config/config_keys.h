@@ -269,9 +269,9 @@ const config_key config_keys[] = {
    .doc = "fraction of the stability bound that dt = auto takes, up to 1"},
   {"time", "dispersion", VALUE_CHOICE, AT(dispersion), .choices = dispersion_choices, .fallback = "removed",
    .only_with = &TERMS, .doc = "what the time step does to frequencies, in traces",
-   .note = "removed: traces are exact to their last sample. For that the run does a few more steps, which nothing else sees;\n"
-           "there a signal from a file is 0 after its last row. In fields and maps, also while a source transmits, a tone has\n"
-           "its amplitude and wavelength; its phase leads by (2 pi f dt)^2 / 24 of the time since the start, a pulse by three\n"
+   .note = "removed: traces are exact to their last sample. For that the run does a few extra steps, which nothing else sees;\n"
+           "in these a signal from a file is 0 after its last row. Fields and maps have a tone's amplitude and wavelength, also\n"
+           "while a source transmits. Its phase leads by (2 pi f dt)^2 / 24 of the time since the start, a pulse by three\n"
            "times that: 0.4 and 1.2 % at 20 steps a period."},
   {"time", "allow_unstable", VALUE_SWITCH, AT(allow_unstable), .choices = switch_choices, .fallback = "off",
    .only_with = &LAPLACIAN,
@@ -297,12 +297,12 @@ const config_key config_keys[] = {
            "averaging takes (1, 22, 1) / 24 along each axis: the reflection of a step half-way between points is within 1.2 %\n"
            "at 10 points per wavelength (docs/ACCURACY.md). In absorbing layers density is that at their inner edge.\n"
            "averaging concerns 1 / (density velocity^2) too. Absorption: relaxations are fitted to the law in absorption_band;\n"
-           "the log and the files name the fit and its worst error, of losses from the strongest down to a tenth of it. Over a\n"
-           "decade 1, 2, 3 mechanisms are within 47, 3.5, 0.4 % for absorption_power from 0.25 to 1.5 or a quality, with losses\n"
-           "alpha velocity / omega (of a quality half of 1 / Q) of up to 0.01 and 24 steps or more in a period of\n"
-           "reference_frequency; for a power of 2 within 3.1 % with 60 steps, 17 % with 20. No sum of relaxations rises faster\n"
-           "than f^2: where absorption_band ends at three times its beginning, 2.25 is 20 % off, 2.5 35 %. Worse than 5 % is a\n"
-           "warning, but of 1 mechanism; worse than 35 % is refused, of 1 mechanism than 50 %."},
+           "the log and the files name the fit and its worst error, for losses from the strongest down to a tenth of it. Over a\n"
+           "decade 1, 2, 3 mechanisms are within 47, 3.5, 0.4 % for an absorption_power from 0.25 to 1.5 or a quality. That\n"
+           "holds for losses alpha velocity / omega (of a quality half of 1 / Q) of up to 0.01, and 24 steps or more in a period\n"
+           "of reference_frequency. A power of 2 is within 3.1 % with 60 steps, 17 % with 20. No sum of relaxations rises faster\n"
+           "than f^2: where absorption_band ends at three times its beginning, 2.25 is 20 % off, 2.5 35 %. With 2 or 3 mechanisms\n"
+           "an error above 5 % is a warning, above 35 % is refused; with 1 it is refused above 50 %."},
   {"medium", "absorption_power", VALUE_NUMBERS, AT(absorption_power), .range = &POWER, .required = true,
    .only_with = &ABSORPTION_LAW, .doc = "y of absorption"},
   {"medium", "reference_frequency", VALUE_NUMBERS, AT(reference_frequency), .range = &POSITIVE, .optional = true,
@@ -312,7 +312,7 @@ const config_key config_keys[] = {
    .only_with = &ABSORBS, .otherwise = "reference_frequency / 3.16 to times 3.16", .unit = "Hz",
    .doc = "of the fit, reference_frequency within it"},
   {"medium", "mechanisms", VALUE_INTEGER, AT(mechanisms), .min = 1, .max = MEMORIES_MAX, .fallback = "2",
-   .only_with = &ABSORBS, .doc = "relaxations fitted; what they are worth: see the note"},
+   .only_with = &ABSORBS, .doc = "relaxations fitted; their accuracy: see the note"},
 
   {"survey", "shots", VALUE_TEXT, AT(survey_file), .no_bit = true, .expected = "a path", .optional = true, .otherwise = "none",
    .doc = "text file with a line a shot: its source.N, receivers, initial, output.name",
@@ -422,9 +422,9 @@ const config_key config_keys[] = {
    .otherwise = "no gradient",
    .doc = "traces to compare with, as in PATH.receivers.h5:/u",
    .note = "The run goes on with the way back: dJ/dvelocity in PATH.gradient.h5 (docs/GRADIENT.md). Beside the dataset are time and\n"
-           "position, which must be this run's, as must be source_position and what attributes say, where they are there. In a\n"
-           "survey {name} stands for a shot's name, and the sum over its shots is written. Where dt is auto it is that of the\n"
-           "observed traces."},
+           "position, which must be this run's. So must source_position and the attributes dispersion and equation, where they\n"
+           "are there. In a survey {name} stands for a shot's name, and the sum over its shots is written. Where dt is auto it is\n"
+           "that of the observed traces."},
   {"gradient", "adjoint_source", VALUE_VARIANT, AT(gradient_residual), .choices = dataset_choices,
    .only_with = &REVERSIBLE,
    .doc = "dJ/d(trace as written), in place of observed"},
@@ -468,9 +468,9 @@ const config_key config_keys[] = {
    .doc = "save the field of the last step even where it is no multiple of every"},
   {"output", "replace", VALUE_SWITCH, AT(output_replace), .no_bit = true, .choices = switch_choices, .fallback = "off",
    .doc = "delete an earlier run's files once new ones are there; off: move them aside",
-   .note = "replace: nothing is moved aside to PATH.oldN.*, but checkpoints. New files take the place of old ones as they are\n"
-           "written. What else an earlier run left goes once the run, or the shot, is done; until then, and where one fails or is\n"
-           "killed, old files keep their names."},
+   .note = "replace: only checkpoints are moved aside to PATH.oldN.*. New files take the place of old ones as they are written.\n"
+           "Other files of an earlier run are deleted once the run, or the shot, is done; until then, and where it fails or is\n"
+           "killed, they keep their names."},
   {"output", "box", VALUE_NUMBERS, AT(output_box), .range = &POSITION, .compute = config_default_box, .optional = true,
    .otherwise = "the grid", .unit = "m", .doc = "x0 x1 y0 y1 z0 z1: of fields only the points in there are saved",
    .note = "box and stride make saved fields smaller: /u has the shape of the points saved, its axes, VTK's extent and the lists say\n"
@@ -484,14 +484,15 @@ const config_key config_keys[] = {
    .otherwise = "none", .doc = "over the steps: the greatest, the least, the root of the mean square",
    .note = "PATH.maps.hdf: /max, /min, /rms (nz, ny, nx) and /dft (frequency, nz, ny, nx, 2), real and imaginary parts of the sum\n"
            "of u e^(-i 2 pi f t) dt, dt from each step that counts to the next. Where dispersion is removed from traces, f is taken\n"
-           "where the steps have it: 2 asin(pi f dt) / dt for 2 pi f, dt of a step; and step n counts as the time n dt / c, where\n"
-           "c^2 = 1 - (pi f dt)^2: so pulses and tones have their amplitude. max, min and rms are of what the steps give.\n"
+           "where the steps have it: 2 asin(pi f dt) / dt for 2 pi f, dt of a step; and step n stands for the time n dt / c,\n"
+           "c^2 = 1 - (pi f dt)^2. So pulses and tones have their amplitude. max, min and rms are of what the steps give.\n"
            "Memory: 4 bytes a point for max and min each, 8 for rms and each frequency. plot.py maps draws the file."},
   {"maps", "dft", VALUE_NUMBERS, AT(maps_dft), .range = &POSITIVE, .optional = true, .most = true, .otherwise = "none",
    .unit = "Hz", .doc = "frequencies, at most 8, of a discrete Fourier transform over the steps"},
   {"maps", "from", VALUE_NUMBERS, AT(maps_from), .range = &SECONDS, .fallback = "0", .only_with = &MAPS,
    .unit = "s", .doc = "steps of this time and later count",
-   .note = "maps.hdf's attributes counted_steps, counted_from and counted_until say which: each stands for the time to the next."},
+   .note = "maps.hdf's attributes counted_steps, counted_from and counted_until say which.\n"
+           "Each step stands for the time to the next."},
   {"maps", "until", VALUE_NUMBERS, AT(maps_until), .range = &WIDTH, .optional = true, .only_with = &MAPS,
    .otherwise = "the end", .unit = "s", .doc = "steps of this time and later do not"},
   {"maps", "every", VALUE_INTEGER, AT(maps_every), .min = 1, .max = INT64_MAX, .fallback = "1", .only_with = &MAPS,

@@ -103,11 +103,11 @@ static bool print_wants(const config *c, const source_config *source, const conf
   return !key->only_with || key->only_with->holds(c, source);
 }
 
-/* What is printed: of the config, or where a survey's is `given`, of that what shots may differ in, as it is there. */
+/* What to print: `c`; where a survey's entries are `given`, keys that shots may change as these have them. */
 typedef struct printing {
   FILE *to;
   const config *c;
-  bool bits; /* without what changes none */
+  bool bits; /* without keys that change no bit */
   const config_entries *given;
 } printing;
 

@@ -32,8 +32,8 @@ void field_io_init(field_io *io, io_way *way, const slab *slab, enum io_kind mod
 typedef int field_sink(void *context, int z, int planes, float *values, error *e);
 /* Puts `planes` planes of ny x nx values, dense, into `values`, to be written; likewise. */
 typedef int field_source(void *context, int z, int planes, float *values, error *e);
-/* Called when all planes of all ranks were put: may refuse them, and makes meta->statistics, if there are some, what they are
- * to be. Collective over the computing ranks, agreed. */
+/* Called when all planes of all ranks were put: may refuse them, and completes meta->statistics, if there are any.
+ * Collective over the computing ranks, agreed. */
 typedef int field_measured(void *context, error *e);
 
 /* Reads dataset "FILE:/path" (any integer or float type, converted to float32 as its attributes say, of this quantity) and

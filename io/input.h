@@ -45,8 +45,8 @@ int input_find_file(const input *in, const char *prefixes, const char *file, cha
 
 /* Exit 2: the dataset is damaged, and why. */
 int input_damaged(const input *in, const char *why, error *e);
-/* input_storage.c: exit 2 unless the open dataset holds plain numbers, and they are all there, in this file or others. Opens
- * all sources of a virtual one, of one that is `checked` nothing else. */
+/* input_storage.c: exit 2 unless the open dataset holds plain numbers, and they are all there, in this file or others.
+ * Opens all sources of a virtual one; does nothing else where it is `checked`. */
 int input_check_storage(input *in, error *e);
 /* Is it a type of plain numbers, whose parts are within its bytes? */
 bool input_sound_number(hid_t type);
@@ -54,7 +54,7 @@ bool input_sound_number(hid_t type);
 int input_read_packing(const input *in, enum quantity quantity, packing *n, error *e);
 /* The unit that its attributes name, as they do; "": none. */
 int input_read_units(const input *in, char found[PACKING_TEXT], error *e);
-/* What an attribute of the group that it is in says; "" where there is none, or no text of less than `size` bytes. */
+/* Reads an attribute of the group that the dataset is in; "" where there is no text of less than `size` bytes. */
 void input_read_word(const input *in, const char *name, char *word, size_t size);
 /* Its attribute `spacing`, x y z; zeros: it has none of three numbers. */
 int input_read_spacing(const input *in, double spacing[3], error *e);

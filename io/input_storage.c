@@ -130,7 +130,7 @@ static int storage_open_source(input *in, hid_t list, size_t i, error *e) {
   return found.id ? input_damaged(in, found.text, e) : 0;
 }
 
-/* Adds the points of a part to those of others, each once: *all, H5I_INVALID_HID before the first part. */
+/* Adds the points of a part to *all, each once; *all is H5I_INVALID_HID before the first part. */
 static bool storage_add_part(hid_t *all, hid_t part) {
   const H5S_sel_type type = part < 0 ? H5S_SEL_ERROR : H5Sget_select_type(part);
   const H5S_sel_type before = *all < 0 ? H5S_SEL_NONE : H5Sget_select_type(*all);

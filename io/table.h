@@ -27,7 +27,7 @@ typedef struct table {
   int64_t rows;            /* >= 1; 0: form.optional or form.empty */
   int columns;             /* 1: shape (n,), too */
   char told[PACKING_TEXT]; /* packing.told */
-  /* form.words: what attributes of these names say, of the group that it is in; "": there is none, or another thing */
+  /* form.words: attributes of these names, of the group that the table is in; "": none, or no such text */
   char dispersion[TABLE_WORD], equation[TABLE_WORD];
 } table;
 

@@ -56,8 +56,8 @@ def label_of(attributes, name="u"):
 
 
 class Shot:
-    """What the configuration of a run says of its sources, and what the files of its traces say of places; of a sum over the shots
-    of a survey those of all shots, or none where they are not there."""
+    """Sources as a run's configuration has them, and places as the file of its traces has them. Of a sum over a survey:
+    the places of all shots, or none where their files are missing."""
 
     def __init__(self, config, path):
         self.config, grid = config, config.get("grid", {})

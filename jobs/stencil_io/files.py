@@ -175,8 +175,8 @@ def newer(one, other):
 
 
 class Datasets(Mapping):
-    """The datasets of FILE by name, as attributes too, read when they are asked for: a Field; of /dft a list, a Field of complex
-    values for each frequency; else an array."""
+    """The datasets of FILE, by name or as attributes, read when they are asked for. Volumes are a Field, /dft a list of
+    complex Fields, one a frequency; others are arrays."""
 
     def __init__(self, path):
         self.path = Path(path)
@@ -209,7 +209,7 @@ class Datasets(Mapping):
 
 
 class Shots(Sequence):
-    """The shots of a survey that are done, as its table FILE says (None: of no survey), a sequence of Run, also by name:
+    """The shots of a survey that its table FILE (None: no survey) calls done: a sequence of Run, also by name,
     shots["0007"]. names; numbers: those of their lines, from 1."""
 
     def __init__(self, path):
@@ -242,11 +242,11 @@ class Shots(Sequence):
 
 
 class Run:
-    """What the run with `[output] path` = `path` has saved: fields, receivers, maps, gradient, config (in sections), report; of a
-    survey shots, each a Run, the gradient that is their sum, and of the config what they have in common.
+    """What the run with `[output] path` = `path` has saved: fields, receivers, maps, gradient, config (in sections),
+    report. Of a survey: shots, each a Run, the gradient summed over them, and the config that they share.
 
-    `survey`: whether it is one; None: whether the files of the newest are those of one. `config`: its configuration where no file
-    holds it; `report`: its file's name. warnings: of stencil_io.run, what the program warned of."""
+    `survey`: whether it is one; None: whether its newest files are a survey's. `config`: its configuration where no
+    file holds it; `report`: the report's file. warnings: the program's, of stencil_io.run."""
 
     def __init__(self, path, survey=None, config=None, report=""):
         self.path, self.fields, self.shots, self.warnings, self._report = Path(path), Fields(path), Shots(None), [], report

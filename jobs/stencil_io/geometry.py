@@ -33,9 +33,9 @@ AUXILIARY = (*range(4, 11), *range(18, 25))  # codes at bytes 29-30: time break 
 
 
 def survey_from_segy(path):
-    """The Survey of a file of gathers, in its order, in metres: a shot for each field record (energy source point where
-    all records are one, or one has several sources). Dead, dummy and auxiliary traces are no receivers, several in one
-    place are one. An Error where headers do not say where sources or receivers are."""
+    """The Survey of a file of gathers, in its order, in metres. A shot is a field record, or an energy source point
+    where all records are one or a record has several sources. Dead, dummy and auxiliary traces are no receivers;
+    several in one place are one. An Error where headers do not say where sources or receivers are."""
     traces, binary, _ = read_traces(path, 189, 193)
     kind, metres = np.asarray(traces["kind"]), FOOT if binary["system"] == 2 else 1
     left = {"dead": kind == 2, "dummy": kind == 3, "auxiliary": np.isin(kind, AUXILIARY)}
@@ -75,14 +75,14 @@ def counted(which):
 
 
 def nowhere(traces, source, group, live):
-    """Which traces have neither a source nor a receiver, as other traces of their record do."""
+    """Which traces have no place of source and receiver, where other traces of their record have one."""
     record = np.unique(np.stack([traces["record"], traces["shot"]]), axis=1, return_inverse=True)[1].ravel()
     placed = source[:, :2].any(axis=1)
     return ~placed & ~group[:, :2].any(axis=1) & np.isin(record, record[live & placed])
 
 
 def numbers_of(path, traces, source, live):
-    """Numbers of the traces' shots: the first of those that differ among traces by which each shot has one source."""
+    """Numbers of the traces' shots: the first kind that differs among traces and gives each shot one source."""
     found = [np.asarray(traces[name]) for name in ("record", "shot")]
     found = [number for number in found if np.ptp(number[live])] or found[1:]
     for number in found:
@@ -94,8 +94,9 @@ def numbers_of(path, traces, source, live):
 
 
 def unplaced(path, number, source, group):
-    """Which traces' receivers lie at 0 0 since nobody said where: 0 0 is much farther from the source, along x or y,
-    than receivers elsewhere from theirs. An Error where a source is at 0 0 and farther than any, or where all are."""
+    """Which traces' receivers lie at 0 0 only because nobody set them: 0 0 is much farther from the source, along x or
+    y, than other receivers are from theirs. An Error where a source at 0 0 is farther than any, or where all are
+    there."""
     zero, offset = [~end[:, :2].any(axis=1) for end in (source, group)], np.abs(group - source)[:, :2]
     several, elsewhere = np.ptp(number) > 0, ~zero[0] & ~zero[1]
     well = len(np.unique(np.column_stack([number, group[:, 2]]), axis=0)) == len(group)  # depths say where they are
@@ -167,8 +168,8 @@ def sps_lines(paths):
 
 
 def sps_unit(heads):
-    """(metres of a unit of length, what is to be told) of the header records of all files, which must agree: H20 names the unit,
-    H201 is its factor."""
+    """(metres of a unit of length, words for the user) by the header records of all files, which must agree: H20 names
+    the unit, H201 is its factor."""
     factors, names = [], []  # (metres, FILE:LINE, text)
     for where, text in heads:
         code = re.match(r"H(20[01]?)(?!\d)([^;]*)", text)
@@ -248,8 +249,8 @@ def sps_shots(found, layout, metres):
 
 
 def survey_from_sps(*paths):
-    """The Survey of SPS files (S, R and X records, in any of the files) of revision 2.1 or 1, told by which of them makes
-    sense, in metres. A receiver that relations repeat is one."""
+    """The Survey of SPS files (S, R and X records, in any of the files) in metres. The revision, 2.1 or 1, is the one
+    that makes sense. A receiver that relations repeat counts once."""
     found, why = sps_lines(paths), None
     metres, note = sps_unit(found["H"])
     for layout in SPS:
@@ -267,9 +268,10 @@ def survey_from_sps(*paths):
 # --- the file of shots ----------------------------------------------------------------------------------------------
 
 def straight(shots, first, length):
-    """(Places of a 2D run whose model does not say where it lies, what is to be told): x is the distance along the
-    straight line that fits all sources and receivers best. It counts from the point next to the grid's first one (x y),
-    or from the line's first place where none lies within the grid's length so. Along x (within a degree), places stay."""
+    """(Places, words for the user) of a 2D run whose model does not say where it lies. x is the distance along the
+    straight line that fits all sources and receivers best. It counts from the line's point next to the grid's first one
+    (x y), or, where that puts no place within the grid, from the line's first place. On a line along x (within a
+    degree) places stay."""
     flat = np.unique(np.concatenate([np.vstack([shot.source, shot.receivers]) for shot in shots])[:, :2], axis=0)
     middle = flat.mean(axis=0)
     ahead = np.linalg.svd(flat - middle, full_matrices=False)[2][0]
@@ -290,8 +292,8 @@ def straight(shots, first, length):
 def write_survey(path, shots, config=None, within=False):
     """Writes a file of [survey] shots, and the receivers' places beside it (PATH with .h5); returns a line about them.
 
-    `config`: the file of the runs to be. Places then turn with its model's axes, in a 2D run they become distances along
-    its line, or a `straight` one, and lines clear the receivers that it has.
+    `config`: the file of the runs to be. Places then turn with its model's axes; in a 2D run they become distances
+    along its line, or a `straight` one. Lines clear its own receivers.
     `within`: leave out what lies beyond its grid, shots without a receiver too."""
     keys = read_config(config) if config else {}
     if Path(path).suffix == ".h5":

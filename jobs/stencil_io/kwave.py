@@ -126,7 +126,7 @@ def absorbed(path, velocity, alpha, y, omega):
     a = alpha / law * omega**-y
     tau, eta = -2 * a * velocity**(y - 1), 2 * a * velocity**y * np.tan(np.pi * y / 2)
     k = omega / velocity + 0j
-    with np.errstate(all="ignore"):  # the next line speaks
+    with np.errstate(all="ignore"):  # checked below
         for _ in range(40):
             before, k = k, omega / velocity / np.sqrt(1 - 1j * omega * tau * k**(y - 2) - eta * k**(y - 1))
     if not (np.abs(k - before) < 1e-6 * np.abs(k)).all():
@@ -201,7 +201,7 @@ def sources(data, prefix, source_in):
     if signal.size % (len(index) if many else 1):
         raise Error(f"{data.path}: {signal.size} values of p_source_input for {len(index)} points")
     signal = signal.reshape(-1, len(index) if many else 1)
-    if data.number("p0_source_flag", 0):  # k-Wave sets it over its first sample, which is then step 0
+    if data.number("p0_source_flag", 0):  # k-Wave overwrites the source's first sample, at step 0, with it
         data.notes.append("beside the initial pressure the source begins a step earlier: sample n of a trace is k-Wave's n")
         signal = signal[1:]
         if not len(signal):

@@ -62,9 +62,9 @@ def run(config, overrides=None, ranks=1, options=(), quiet=False):
     `overrides` ({"section.key": value}); returns what it has saved, a Run with its report.
 
     One rank starts without mpirun; $MPIRUN may name another launcher with its options. `options` are the program's, as
-    ("--restart", "auto"). The log goes to the terminal as the program draws it; elsewhere a line every 10 %, and what it warns of
-    as Python's warnings. `quiet`: the latter alone. An interruption (Ctrl-C) lets it write a checkpoint first. Raises RunFailed
-    with the program's error line. The Run's `warnings` are what it warned of.
+    ("--restart", "auto"). A terminal shows the log as the program draws it. Elsewhere a line every 10 % shows progress,
+    and its warnings become Python's. `quiet`: only the warnings. An interruption (Ctrl-C) lets it write a checkpoint
+    first. Raises RunFailed with the program's error line. The Run's `warnings` are the program's.
     """
     if not isinstance(config, (str, os.PathLike, Mapping)):
         raise Error(f"run: expected the name of a file or a dictionary of keys, found {type(config).__name__}")
@@ -90,7 +90,7 @@ def run(config, overrides=None, ranks=1, options=(), quiet=False):
 
 
 def lines_of(descriptor, terminal):
-    """The lines that come from it, which go on to this process's own terminal where it has one."""
+    """The lines that come from the descriptor; with `terminal` they go on to this process's own."""
     rest = b""
     while True:
         try:
@@ -106,8 +106,8 @@ def lines_of(descriptor, terminal):
 
 
 def watch(command, errors, quiet):
-    """Runs the command to its end; returns its exit code and what it warned of, each once. Its session is its own, so that Ctrl-C
-    reaches only this one; so is its terminal, so that what it draws there can be read."""
+    """Runs the command to its end; returns its exit code and its warnings, each once. It has its own session, so that
+    Ctrl-C reaches only this process, and its own terminal, so that what it draws can be read."""
     terminal, warned = sys.stdout.isatty() and not quiet, []
     ours, its = pty.openpty() if terminal else os.pipe()
     if terminal:

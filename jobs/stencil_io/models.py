@@ -19,7 +19,7 @@ class Model:
     note: str = ""  # what was found and assumed of the file that it comes from
     origin: tuple = (0.0, 0.0, 0.0)  # x y z of the first point, m
     azimuth: tuple = None  # where not 90 0: degrees from north, clockwise, of the axes x and y, which turn about
-    pivot: tuple = None  # x y, m; None where it is not known where the model lies (but for a crooked line)
+    pivot: tuple = None  # x y, m; None where the model's place is unknown, or `line` says it
     frame: np.ndarray = None  # where the file says places: x y of its first trace, and of a metre along x, and along y
     depth: float = None  # of its first sample, m, where the file says it
     line: np.ndarray = None  # of a crooked 2D line: rows of the distance along it and the x y that lie there, m
@@ -126,7 +126,7 @@ QUANTITIES = (("v[ps]?|vel.*|c0?|.*speed.*", "m/s"), ("rho.*|dens.*", "kg/m3"), 
 
 
 def units_of(name):
-    """{"units": those of a dataset of this name}; nothing of names that say no quantity: SI."""
+    """{"units": those of a dataset of this name}; {} where the name stands for no quantity: SI."""
     last = name.rsplit("/", 1)[-1]
     return next(({"units": units} for names, units in QUANTITIES if re.fullmatch(names, last, re.IGNORECASE)), {})
 
@@ -139,7 +139,7 @@ def planes_of(values, shape):
         if count > shape[0] or plane.shape != shape[1:] or plane.dtype.kind not in "biuf":
             raise Error(f"plane {count - 1} of {shape[0]}: {plane.dtype} of shape {plane.shape}, expected real numbers, "
                         f"shape {shape[1:]}")
-        with np.errstate(over="ignore"):  # the next line speaks
+        with np.errstate(over="ignore"):  # checked below
             plane = plane.astype(np.float32, copy=False)
         if not np.isfinite(plane).all():
             raise Error(f"NaN or Inf in plane {count - 1}")
@@ -151,7 +151,7 @@ def planes_of(values, shape):
 def write_model(path, values, name="vp", shape=None, beside=False, **attributes):
     """Writes `values`, (nz, ny, nx) or the planes of that `shape` one after another, as float32; returns FILE:/dataset for
     the configuration. `beside`: what the file holds stays, and it must not hold this name. `attributes`: spacing (dx dy dz) and
-    origin in m, units (unless said, those of the quantity that `name` says); those of a Model are its own."""
+    origin in m, units (by default those of the quantity that `name` stands for); a Model has its own."""
     if isinstance(values, Model):
         values, attributes = values.values, {**values.attributes(), **attributes}
     if "spacing" in attributes:

@@ -12,8 +12,8 @@ def directions(azimuths):
 
 
 class Places:
-    """Of a run whose coordinates are the world's. world: the run's places (n, 3) as the world's; run: the way back; y: of
-    a 2D run's line, in the run."""
+    """Of a run whose coordinates are the world's. world(): the run's places (n, 3) in the world; run(): the reverse; y:
+    of a 2D run's line, in the run."""
 
     def __init__(self, y=0.0):
         self.y = y
@@ -40,7 +40,7 @@ class Turned(Places):
 
 
 class Along(Places):
-    """Of a 2D run along a crooked line: x is the distance along it, y that from it, to the left. `knots`: rows of x in
+    """Of a 2D run along a crooked line: x is the distance along it, y the distance to its left. `knots`: rows of x in
     the run, and x y in the world; the line goes on straight beyond its ends."""
 
     def __init__(self, knots):
@@ -74,7 +74,7 @@ class Along(Places):
 
 
 def world_of(config):
-    """(Places of a run of this configuration, None where its model does not say where it lies; what is to be told)."""
+    """(Places of a run of this configuration, None where its model does not say where it lies; words for the user)."""
     name = config.get("medium", {}).get("velocity", "")
     try:
         known = Field(name).attributes if ":/" in name else {}

@@ -29,7 +29,7 @@ TRACE = {"line_trace": (1, "i4"), "file_trace": (5, "i4"), "record": (9, "i4"), 
          "source_y": (77, "i4"), "group_x": (81, "i4"), "group_y": (85, "i4"), "angles": (89, "i2"), "delay": (109, "i2"),
          "samples": (115, "u2"), "interval": (117, "u2"), "cdp_x": (181, "i4"), "cdp_y": (185, "i4"), "inline": (189, "i4"),
          "crossline": (193, "i4"), "time_scalar": (215, "i2")}
-# Of the first additional header of a trace (revision 2), which bears this name: in the file's unit, 0 in all where not set.
+# Of the first additional header of a trace (revision 2), which bears this name: in the file's unit, all 0: not set.
 EXACT_NAME = "SEG00001"
 EXACT = {"elevation": 33, "source_elevation": 49, "source_depth": 57, "source_x": 97, "source_y": 105, "group_x": 113,
          "group_y": 121, "cdp_x": 161, "cdp_y": 169}
@@ -129,8 +129,8 @@ def gather(run, interval, shot):
 
 
 def delay(data, exact):
-    """Fills in the delay (ms) with the least scalar that makes it exact, else with that which comes closest; returns what
-    is to be told."""
+    """Fills in the delay (ms) with the least scalar that makes it exact, else with the closest; returns words for the
+    user."""
     fitting = [s for s in (*reversed(SCALARS), 0.1, 0.01, 0.001) if abs(s * exact) < LONGEST]
     if not fitting:
         raise Error(f"a delay of {exact:g} ms does not fit SEG-Y's headers")
@@ -227,7 +227,7 @@ def read_traces(path, inline_byte, crossline_byte):
     binary, order, size = binary_header(path)
     new = (binary["revision"] or binary["minor"]) > 1  # some write the two bytes the other way round
     start, kind = first_trace(path, size, binary, new), np.dtype(order + FORMATS[int(binary["format"])])
-    short = binary["more"] >> 16 or binary["revision"] == 2 and binary["minor"]  # of revision 2.1: another one behind
+    short = binary["more"] >> 16 or binary["revision"] == 2 and binary["minor"]  # revision 2.1: a field follows
     more = int(binary["more_short" if short else "more"]) if new else 0
     if more < 0:
         raise Error(f"{path}: {more} additional headers a trace")
@@ -400,8 +400,8 @@ def lines_of(path, traces, places):
 
 
 def uneven(traces, order, places, rounding, spacing):
-    """How traces in this order show that some are missing or there twice, in words, or "": by their places (0 where not
-    known), or where these do not say it by their numbers. `spacing`: dx dy dz if given, in the unit of places."""
+    """Words for how traces in this order show that some are missing or there twice, or "". Places (0 where not known)
+    show it, or, where these do not, numbers. `spacing`: dx dy dz if given, in the unit of places."""
     for axis, name in ((0, "inline"), (1, "crossline")):
         steps = np.linalg.norm(np.diff(places[order].mean(axis=1 - axis), axis=0), axis=1)
         ranked = np.sort(steps)

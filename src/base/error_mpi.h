@@ -34,8 +34,8 @@ int mpi_reduce_all(void *values, int count, MPI_Datatype type, MPI_Op op, MPI_Co
 /* MPI_Barrier, likewise. */
 int mpi_meet(MPI_Comm comm);
 
-/* MPI_Finalize, of Open MPI 4 too: it takes its way to PMIx down (mca_pmix_ext3x.so) while its progress thread may not
- * have come yet to an event of that, and dies. Here that thread ends before. Returns MPI's code. */
+/* MPI_Finalize, also safe with Open MPI 4. That closes its link to PMIx (mca_pmix_ext3x.so) while its progress thread
+ * may still have an event of it to handle, and crashes. Here that thread ends first. Returns MPI's code. */
 int mpi_end(void);
 
 int error_agree_on(error *e, MPI_Comm comm);

@@ -12,9 +12,9 @@
 /* What goes in and comes out at points. */
 typedef struct adjoint_points {
   sources residual; /* dJ/d(trace), injected; owned, as are the next two */
-  float *values;    /* of the residual, as sources_given, */
+  float *values;    /* of the residual, as sources_given */
   double
-      unit; /* in this unit, a power of two: so is all that comes of it but what adjoint_planes and others hand out */
+      unit; /* of the residual and what is made of it, a power of two; adjoint_planes and others take it out */
   receivers at_sources; /* of nu, or of `scaled` */
 } adjoint_points;
 
@@ -66,9 +66,9 @@ void adjoint_close(adjoint *a);
 /* Lets the shot keep what the way back needs: before its first step. */
 void adjoint_observe(adjoint *a);
 
-/* Takes dJ/d(trace as written), in a unit that is a power of two, of row `row` of a stack, else of row 0, laid out as the
- * shot's own traces are (receivers.traces), which it spoils. Threads may take those of different rows at once where the
- * shots are a rank's. */
+/* Takes dJ/d(trace as written) of row `row` of a stack, else of row 0, in `unit`, a power of two. `residual` is laid
+ * out as the shot's own traces (receivers.traces), and overwritten. Threads may take those of different rows at once
+ * where the shots are a rank's. */
 int adjoint_take(adjoint *a, int row, float *residual, double unit, error *e);
 /* From the last step to step 0, with what was taken. */
 int adjoint_run(adjoint *a, error *e);
@@ -97,8 +97,8 @@ typedef struct adjoint_field {
 /* A field_source of dJ/dv, of dJ/du at step 0 for a run that begins at rest, or of the sum over the steps of u nu or of u^2;
  * `context`: an adjoint_field. */
 int adjoint_planes(void *context, int z, int planes, float *values, error *e);
-/* A field_measured of fields, the last of which has `of` NULL: GRADIENT_SMALL where one has no value that float32 is good
- * for, but some that are not 0. */
+/* A field_measured; `context`: fields, the last of which has `of` NULL. GRADIENT_SMALL where all values of one are too
+ * small for float32, but not all 0. */
 int adjoint_measured(void *context, error *e);
 /* dJ/dsignal of each source of a row, or with respect to what is `injected` in its place, in extra steps too: steps x sources, on
  * every rank; the caller frees it. */

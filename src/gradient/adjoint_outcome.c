@@ -216,7 +216,7 @@ static uint32_t adjoint_greatest(const float *values, size_t count) {
   return greatest;
 }
 
-/* Residuals may be so great that the way back, or a sum over it, or what it stands for overflows. */
+/* Great residuals may make the way back, a sum over it, or the values that are written overflow. */
 static int adjoint_refuse(const adjoint_field *f, int z, const float *values, error *e) {
   const size_t plane = adjoint_plane(f->of), nx = (size_t)f->of->shot->engine->files_slab.nx;
   size_t i = 0;
@@ -225,7 +225,7 @@ static int adjoint_refuse(const adjoint_field *f, int z, const float *values, er
               f->of->back.slab->z0 + z + (int)(i / plane), (int)(i % plane / nx), (int)(i % nx));
 }
 
-/* From what the way back has to what it stands for. */
+/* Takes the unit out of values of the way back. */
 static int adjoint_state_planes(adjoint_field *f, int z, int planes, float *values, error *e) {
   const size_t points = (size_t)planes * adjoint_plane(f->of);
   const double unit = adjoint_unit(f);
@@ -247,7 +247,7 @@ int adjoint_measured(void *context, error *e) {
   MPI_TRY(e, mpi_reduce_all(largest, count, MPI_UINT32_T, MPI_MAX, f->of->shot->engine->comm));
   for (int i = 0; i < count; i++) {
     const double value = adjoint_unit(&f[i]) * (double)adjoint_float(largest[i]);
-    /* the illumination may be all 0 because squares are, of a field that leaves an image */
+    /* the illumination may be all 0 because squares underflow, though the field leaves an image */
     const bool zero = !largest[i] && !(f[i].field == GRADIENT_ILLUMINATION && largest[i - 1]);
     if (!zero && value < LEAST) return FAIL(e, GRADIENT_SMALL, GRADIENT_NAMES[f[i].field].name, value, LEAST);
   }
@@ -288,7 +288,7 @@ static void adjoint_signal_put(void *context, int64_t i, int64_t n, int lane, do
   for (int64_t k = 0; k < w->steps; k++) w->all[k * w->at->count + w->at->index[i]] = (float)x[k][lane];
 }
 
-/* From what the way back has to what it stands for; `injected` is not for float32 to keep. */
+/* Takes the unit out of signals of the way back. `injected` ones are not written: they may be small. */
 static int adjoint_state_signals(const adjoint_points *p, bool injected, float *all, size_t count, error *e) {
   const double most = p->unit * (double)adjoint_float(adjoint_greatest(all, count));
   const size_t sources = (size_t)p->at_sources.count;

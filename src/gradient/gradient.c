@@ -24,7 +24,7 @@ static double gradient_free(const shot *s, int runs) {
   return free > 0 ? free : 0;
 }
 
-/* There the host's memory is the device's. */
+/* There host and device share one memory. */
 static bool gradient_on_host(const shot *s) {
   return s->dev->table->backend == BACKEND_HOST;
 }

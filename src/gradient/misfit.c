@@ -61,7 +61,7 @@ static int misfit_check_places(misfit_places p, const shot *s, const char *datas
   return e->id;
 }
 
-/* The unit of a residual of this greatest magnitude, which is less than 1 then. */
+/* The unit in which a residual of this greatest magnitude is less than 1. */
 static double misfit_unit(double most) {
   int exponent;
   frexp(most, &exponent);
@@ -107,7 +107,7 @@ int misfit_open(misfit *m, const shot *s, const char *dataset, bool given, error
   return error_agree(e, s->engine->comm);
 }
 
-/* Words that are none of this program's say nothing. */
+/* Words that this program does not write do not count. */
 int misfit_check_origin(const misfit *m, const shot *s, const char *dataset, error *e) {
   const receivers *r = m->of;
   const misfit_places sources = {"source_position", "source", r->sources, r->source_positions, true};
@@ -126,8 +126,8 @@ static double misfit_difference(const misfit *m, int64_t i) {
   return (double)m->of->traces[i] - (double)m->residual[i];
 }
 
-/* Each trace's sum of squares, in order of time, and greatest difference are of one rank; the sums are added in the user's
- * order. */
+/* One rank finds a trace's sum of squares, in order of time, and its greatest difference. The sums are added in the
+ * user's order. */
 static int misfit_sum(misfit *m, const shot *s, double each, error *e) {
   const receivers *r = m->of;
   double *squares, *most, greatest = 0;

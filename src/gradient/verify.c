@@ -345,7 +345,7 @@ static int verify_all(verify *v, error *e) {
   TRY(verify_keep_medium(v, e));
   TRY(verify_taylor(v, J, &right, e));
   TRY(verify_change(v, 0, e));
-  if (gradient_write(g, 0, v->text, e) == ERROR_GRADIENT_SMALL) { /* hardly any wave: that is not its fault */
+  if (gradient_write(g, 0, v->text, e) == ERROR_GRADIENT_SMALL) { /* hardly any wave: no fault of its own */
     log_line(v->shot->log, "warning: %s; it is not written", e->text);
     *e = (error){0};
   }

@@ -12,8 +12,8 @@
  *
  * alpha = v_max / (width spacing) / min(width, ALPHA_WIDTH) (1 - depth). What oscillates more slowly than alpha comes
  * back, and the sum over time of a pulse of one sign always does. So alpha must be small beside velocity over thickness
- * where d is great. Two things bound it below. Waves in rough media grow with less, most in thin layers. d / alpha is the
- * gain of what undoes a layer, in float32. */
+ * where d is great. Two things bound alpha below. With less of it waves in rough media grow, most in thin layers. And
+ * d / alpha is the gain of what undoes a layer, in float32. */
 enum { POWER = 3, ALPHA_WIDTH = 8 };
 static const double DECADES_A_POINT = 0.7, DECADES_MAX = 14; /* of R */
 
@@ -182,8 +182,8 @@ int absorb_clear(absorb *a, error *e) {
   return t->sync(a->dev, STREAM_BOUNDARY, e);
 }
 
-/* Copies the coefficients of all axes to the device, through `block`: those of steps, then those of rest. The latter are
- * of a step so long that what was before it is forgotten. */
+/* Copies the coefficients of all axes to the device, through `block`: those of steps, then those of rest. The latter
+ * are of a step so long that it forgets what was before. */
 static int absorb_load_coefficients(absorb *a, const config *c, absorb_motion motion, float *block,
                                     error *e) {
   const device_table *t = a->dev->table;

@@ -17,7 +17,7 @@ static int64_t exact_time_rarest(double psi) {
   return psi > 0 ? (int64_t)(DISPERSION_FADES * PI / psi) : INT64_MAX;
 }
 
-/* dt is too large: which one would do. */
+/* Says that dt is too large, and which one would do. */
 static void exact_time_refuse(exact_time *t, const exact_time_of *of, bool sources) {
   const double part = 0.999 * sin(DISPERSION_FADES * PI / 2);
   if (sources)
@@ -60,9 +60,9 @@ void exact_time_choose(exact_time *t, const config *c, const exact_time_of *of) 
 
 /* --- traces ----------------------------------------------------------------------------------------------------- */
 
-/* What is meant at sample i comes of samples up to i and a few after it: beyond i the matrix falls off as an Airy function that
- * is (i / 8)^(1/3) steps wide, or as fast as its fade in frequency lets it. With so many steps more than the run has, the end of
- * a tone is off by 1e-3 of it, by 5e-3 where samples are rare (docs/ACCURACY.md). */
+/* Exact sample i is made of the scheme's samples up to i and a few after it. Beyond i the matrix falls off as an Airy
+ * function (i / 8)^(1/3) steps wide, or as fast as its fade in frequency allows. With so many extra steps the end of a
+ * tone is off by 1e-3 of its amplitude, by 5e-3 where samples are rare (docs/ACCURACY.md). */
 int64_t exact_time_extra(const config *c, int64_t steps) {
   const double WIDTHS = 3.3, MORE = 2, LEAST = 6 /* samples */, every = (double)c->receivers_every;
   const bool can = c->dispersion == DISPERSION_REMOVED && c->receivers != RECEIVERS_NONE &&

@@ -38,8 +38,9 @@ typedef struct exact_traces {
   int64_t samples, count;
 } exact_traces;
 
-/* Transforms traces in place, if exact_time_choose says so; `transposed`: by the transpose of the matrix. What the samples of
- * the extra steps become means nothing. A trace gets the same bits whatever the others are. Not collective. OUT_OF_MEMORY. */
+/* Transforms traces in place, if exact_time_choose says so; `transposed`: by the transpose of the matrix. Samples of
+ * the extra steps then mean nothing. A trace gets the same bits whatever the others are. Not collective.
+ * OUT_OF_MEMORY. */
 int exact_time_traces(const exact_time *t, const exact_traces *traces, bool transposed, error *e);
 
 #endif

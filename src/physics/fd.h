@@ -17,8 +17,8 @@ void fd_balance(double sum, float *center, float *const axes[3]);
 double fd_sum(int order, const double spacing[3]);
 
 /* Numerical over true phase velocity of a plane wave along an axis of `points` points per wavelength, advanced by
- * leapfrog with `courant` = v dt / h: omega = 2/dt asin(v dt K / 2), K^2 = -(w_0 + 2 sum w_r cos(r k h)) / h^2; 0: in time
- * exactly. */
+ * leapfrog with `courant` = v dt / h: omega = 2/dt asin(v dt K / 2), K^2 = -(w_0 + 2 sum w_r cos(r k h)) / h^2; courant
+ * 0: exact in time. */
 double fd_phase_velocity(int order, double points, double courant);
 
 #endif

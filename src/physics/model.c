@@ -295,7 +295,7 @@ static void model_set_law(model *m, const config *c) {
 static int model_find_losses(model *m, const config *c, const files *files, const slab *s, const float *v,
                              error *e) {
   const bool quality = config_has_medium(c, MEDIUM_QUALITY);
-  const double COUNTS = 0.1; /* of the strongest loss: what is weaker attenuates little */
+  const double COUNTS = 0.1; /* of the strongest loss; weaker ones attenuate little */
   double power, least = INFINITY;
   model_set_law(m, c);
   for (size_t i = 0; i < model_points(s); i++) {
@@ -351,7 +351,7 @@ const char *model_fit_cure(const model *m) {
 }
 
 int model_check_fit(const model *m, error *e) {
-  const double most = m->fit.count > 1 ? 0.35 : 0.5; /* docs/CONFIG.md says what one mechanism is worth */
+  const double most = m->fit.count > 1 ? 0.35 : 0.5; /* docs/CONFIG.md says how accurate one mechanism is */
   if (m->fit.worst <= most) return 0;
   return FAIL(e, MEDIUM_FIT, m->fit.count, 100 * m->fit.worst, m->law.lowest / TURN, m->law.highest / TURN,
               100 * most, model_fit_cure(m));

@@ -55,7 +55,7 @@ static int physics_find_bound(physics *p, const config *c, const files *files, c
   return 0;
 }
 
-/* dt is too large. The keys of as long a run, with as many samples, that is stable: a whole part of dt. */
+/* dt is too large. Names keys of a stable run that is as long and has as many samples: dt over a whole number. */
 static int physics_refuse_dt(const physics *p, const config *c, error *e) {
   const double parts = ceil(p->dt / p->bound);
   char steps[48] = "", every[48] = "";

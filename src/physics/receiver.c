@@ -149,7 +149,7 @@ int receivers_join(receivers *r, receivers **parts, int count, device *dev, cons
     r->time.extra = larger64(r->time.extra, p->time.extra);
     r->count += p->count, r->local += p->local;
   }
-  for (int i = 0; i < count; i++) { /* what one takes all do */
+  for (int i = 0; i < count; i++) { /* all take the extra steps of one */
     if (!parts[i]->spill.block)
       parts[i]->room += (r->time.extra - parts[i]->time.extra) / larger64(r->every, 1);
     parts[i]->time.extra = r->time.extra;

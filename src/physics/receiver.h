@@ -57,7 +57,7 @@ typedef struct receivers {
       traces; /* room x local, without the rows still in the halves; owned: row i is in slot (i - origin) % room */
   int64_t origin, room;
   spill spill; /* rows that have left them */
-  int sources; /* these as in receivers_meta; the caller's, as is time */
+  int sources; /* these as in receivers_meta; the caller's */
   const double (*source_positions)[3];
   int replaces;
   new_file made;     /* by receivers_make_file; its plan.temporary is "" where there is none */
@@ -78,10 +78,10 @@ typedef struct receivers_span {
   int64_t held;    /* bytes of traces in memory; 0: RECEIVERS_HELD */
 } receivers_span;
 
-/* Reads and places the receivers; needs no device. The steps of the span that are divisible by [receivers] every will be
- * sampled, and those of time->extra after its last. `r` is zero-initialised, or was planned before: then it keeps its memory. Exit 2 where a receiver is outside
- * the grid, naming file, dataset and row. Does nothing where there are no receivers. Collective over files->compute, same
- * error everywhere. receivers_close it, also after a failure. */
+/* Reads and places the receivers; needs no device. It will sample the steps that [receivers] every divides, of the span
+ * and of the time->extra steps after it. `r` is zero-initialised, or was planned before: then it keeps its memory. Exit
+ * 2 where a receiver is outside the grid, naming file, dataset and row. Does nothing where there are no receivers.
+ * Collective over files->compute, same error everywhere. receivers_close it, also after a failure. */
 int receivers_plan(receivers *r, const problem *on, const exact_time *time, receivers_span span, error *e);
 /* Makes `r` of all receivers of `count` others, planned on a slab of one row, which sample the same steps: those of parts[i]
  * are in row i of `slab`. What they sample becomes the parts' traces. They must live as long as it does; it takes the list,

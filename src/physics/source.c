@@ -269,7 +269,7 @@ static void sources_make_signal(const sources *s, const config *c, int key, wave
   if (file >= 0) source_set_take(&s->files[file], 0, w);
 }
 
-/* The values of all signals that are datasets'. */
+/* Finds the values of all signals that come from datasets. */
 static int sources_find_values(sources *s, const problem *on, error *e) {
   const config *c = on->config;
   const bool imposed = c->sources_mode == SOURCES_IMPOSE;
@@ -468,7 +468,7 @@ static void sources_transform_put(void *context, int64_t i, int64_t n, int lane,
     t->s->injected[i][k] = (float)x[k][lane];
 }
 
-/* Those of equal columns have the same values. */
+/* Signals of equal columns have the same values. */
 static int sources_find_alike(sources *s, error *e) {
   const int named = s->count - s->set.count;
   int *first; /* of each column, the signal + 1 */

@@ -77,8 +77,8 @@ int sources_check(const sources *s, const config *c, error *e);
  * several columns; else "". */
 enum { SOURCES_COLUMN = 64 };
 double sources_highest(const sources *s, const config *c, char column[SOURCES_COLUMN]);
-/* Transforms the signals for so many steps, so that dispersion can be removed from traces (exact_time.h), on so many threads.
- * OUT_OF_MEMORY. Not collective. */
+/* Transforms the signals for so many steps, on so many threads, so that dispersion can be removed from traces
+ * (exact_time.h). OUT_OF_MEMORY. Not collective. */
 int sources_transform(sources *s, int64_t steps, int threads, error *e);
 /* Copies the lists to the device, and takes what memory is missing: none without points. Not collective. */
 int sources_open(sources *s, error *e);

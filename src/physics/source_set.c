@@ -24,7 +24,7 @@ static int source_set_by_digest(const void *a, const void *b) {
   return p->column - q->column;
 }
 
-/* Goes along the rows, as memory does. A column whose digest alone is equal stays on its own. */
+/* Goes along the rows, as memory does. A column that is equal in its digest alone stays on its own. */
 static int source_set_find_equal(source_set *s, error *e) {
   const table *t = &s->signals;
   column_mark *marks;
@@ -59,7 +59,7 @@ typedef struct column_study {
   double *highest; /* of each column, Hz */
   const int *list; /* the columns to be studied, */
   int count;
-  int first, apart; /* of which every so many FOURIER_SERIES are this rank's */
+  int first, apart; /* this rank's, in batches of FOURIER_SERIES: the first batch, and from one to the next */
   atomic_int next;
   atomic_bool failed;
 } column_study;
@@ -100,7 +100,7 @@ static int source_set_find_peaks(const table *t, double *peaks) {
   return strongest;
 }
 
-/* Of equal columns the first; not those that are far smaller than the greatest. */
+/* Lists the first of equal columns, without those far smaller than the greatest. */
 static int source_set_list(const source_set *s, const double *peaks, double least, int *list) {
   int count = 0;
   for (int i = 0; i < s->columns; i++)
@@ -182,7 +182,7 @@ int source_set_read(source_set *s, const problem *on, wavelet_steps steps, const
 
 /* --- their values ----------------------------------------------------------------------------------------------- */
 
-/* Found by threads together. */
+/* What threads find together. */
 typedef struct column_values {
   source_set *s;
   const source_columns *of;

@@ -12,7 +12,7 @@ typedef struct source_set {
   bool timed;           /* they have times of their own */
   table signals, times; /* as read; owned until source_set_close */
   int *same;            /* of each column: the first one that is equal to it; owned */
-  double **values;      /* of those that this rank needs, at `rows` steps from 0 on; else NULL; owned */
+  double **values;      /* of firsts that this rank needs, at `rows` steps from 0 on; else NULL; owned */
   int64_t rows;         /* steps that have values: of the signals' own length those that count */
   uint64_t positions_digest;
   /* Of [sources]: of the first so many rows of all signals, owned; with times [0] is of all rows. */
@@ -27,7 +27,7 @@ typedef struct source_set {
  * Collective over files->compute, same error everywhere. source_set_free it, also after a failure. */
 int source_set_read(source_set *s, const problem *on, wavelet_steps steps, const source_config *own,
                     error *e);
-/* Finds the values of so many columns, on so many threads; `outside` the rows or times of the dataset. */
+/* Finds the values of these columns, on so many threads; they are `outside` beyond the rows or times of the dataset. */
 typedef struct source_columns {
   const int *list;
   int count, threads;

@@ -293,8 +293,8 @@ static wavelet_sampling wavelet_sample(const table *t, double dt, const wavelet_
   return (wavelet_sampling){first, apart, (size_t)fmin(count, MOST)};
 }
 
-/* Samples a curve. A jump at its ends, of which start and stop tell, does not count in its spectrum: they are moved to 0.
- * False: it is 0. */
+/* Samples a curve. Its ends are moved to 0, so that jumps there, which start and stop tell of, do not count in its
+ * spectrum. False: the curve is 0. */
 static bool wavelet_fill(const table *t, const wavelet_sampling *at, double dt, int lane,
                          double (*x)[FOURIER_SERIES], wavelet_use *use) {
   double most = 0;

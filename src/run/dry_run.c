@@ -69,7 +69,7 @@ static void dry_run_partition(const shot *s, const run_needs *n) {
              dry_run_mib(maps_bytes(s)), s->config->output_path, dry_run_mib(maps_file_bytes(s->config)));
 }
 
-/* Of waves `of`: what each step is off by in space, and, unless courant is 0, in time. */
+/* Logs the phase velocity of waves `of`, which errors of space and, unless courant is 0, of time change. */
 static void dry_run_phase_velocity(const shot *s, const announce_waves *w, double courant, const char *of) {
   const double TOLERATED = 0.01;
   const int order = s->config->space_order;
@@ -220,7 +220,7 @@ static int dry_run_take(const job *j, int i, message *m, error *e) {
   return message_share(m, j->files->compute, e);
 }
 
-/* Is the shot where it can be, and what it is compared with its own? Better refused now than after all others. */
+/* Can the shot be placed, and are its observed traces its own? Better refused now than after all others. */
 static int dry_run_other(const job *j, engine *g, int i, error *e) {
   const shot_lines *lines = j->survey.lines;
   run_log silent = {.to = NULL};

@@ -157,10 +157,10 @@ static int main_job(int argc, char **argv, const cli *options, MPI_Comm comm, er
   return e->id;
 }
 
-/* On one node Open MPI needs no network, and to ask all that it knows takes 0.3 s; a process that no launcher has
- * started needs no daemon beside it, which takes 0.5 s, and no folder in TMPDIR, which all such processes share: one that
- * ends would remove it under one that begins. An MPI that reads the memory of GPUs may do so by a network's
- * way alone. */
+/* On one node Open MPI needs no network, and trying all that it knows takes 0.3 s. A process that no launcher has
+ * started needs no daemon, which takes 0.5 s. Nor does it need the folder in TMPDIR that all such processes share: one
+ * that ends would remove it while another begins. An MPI that reads the memory of GPUs may do so only through a
+ * network. */
 static void main_spare_networks(int started) {
   bool reads_gpus = false;
 #if defined(MPIX_CUDA_AWARE_SUPPORT)

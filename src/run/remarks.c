@@ -43,7 +43,7 @@ static bool remarks_sounds(const shot *s, int i) {
   return from->amplitude != 0 && from->t0 > -1 / from->f0;
 }
 
-/* Logs how many sources emit nothing, and the first of them. Returns how many there are that do. */
+/* Logs how many sources emit nothing, and the first of them. Returns how many emit something. */
 static int remarks_silent(const shot *s) {
   const config *c = s->config;
   int silent = 0, first = 0;
@@ -299,7 +299,7 @@ static void remarks_band(const shot *s) {
         first, law->lowest / TURN, law->highest / TURN, remarks_more(count, more));
 }
 
-/* Of one mechanism docs/CONFIG.md says what it is worth. */
+/* Not for one mechanism: docs/CONFIG.md says how accurate it is. */
 static void remarks_fit(const shot *s) {
   const double MUCH = 0.05;
   const model *m = &s->engine->physics.model;

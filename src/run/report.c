@@ -147,7 +147,7 @@ void report_print(const report *r, bool verbose, FILE *to) {
             r->shots == 1 ? "" : "s", report_shots_per_hour(r), 100 * r->overhead);
   else
     fprintf(to, "  %.3g s from the last step to this report%s\n", r->ending,
-            r->gradient.back > 0 ? ", without what follows" : "");
+            r->gradient.back > 0 ? ", without steps done again or back" : "");
   if (r->gradient.back > 0)
     fprintf(to, "  gradient: %.3g s of steps done again, %.3g of steps back, %.3g for sums and files\n",
             r->gradient.again, r->gradient.back, r->gradient.sums);

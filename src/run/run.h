@@ -6,7 +6,7 @@
 #include "config/shots.h"
 #include "shot/shot.h"
 
-/* What a job is where it has [survey] shots. Both are NULL but on rank 0. */
+/* The [survey] shots of a job. Both are NULL but on rank 0. */
 typedef struct survey_lines {
   const config_given *given;
   const shot_lines *lines;
@@ -22,7 +22,7 @@ typedef struct job {
   MPI_Comm beside;     /* all ranks that compute at the same time, files->compute among them */
   int stack;           /* as in engine_setup */
   int shares;          /* of the memory of gradients, at most; 0: 1 */
-  survey_lines survey; /* for a dry run: of which `config` is the first shot */
+  survey_lines survey; /* for a dry run; `config` is its first shot */
 } job;
 
 /* Plans the engine, and on it the shot: all that needs no memory of the device. `from`, which must outlive it: where the

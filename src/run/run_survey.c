@@ -257,8 +257,8 @@ static int survey_do(survey_group *v, error *e) {
   return 0;
 }
 
-/* Moves the sum of other shots aside: that of these is written once they are done. With [output] replace it goes when they
- * are `over`. On rank 0. */
+/* Moves the sum of other shots aside; that of these shots is written once they are done. With [output] replace the old
+ * sum is deleted when they are `over`. On rank 0. */
 static int survey_move_sum_aside(survey_group *v, bool left, bool over, error *e) {
   config c = *v->job->config;
   const space_steps others = {.all = true, .over = over};

@@ -73,7 +73,7 @@ typedef struct survey_group {
   bool over;    /* no shot is left */
   int busy;     /* shots that step or go back */
   double since; /* clock: when the first of these began */
-  pthread_mutex_t counting; /* of these two */
+  pthread_mutex_t counting; /* guards these two */
   announce_shots done;
 } survey_group;
 

@@ -179,7 +179,7 @@ static void *survey_finish_rows(void *argument) {
   return NULL;
 }
 
-/* After the extra steps: their traces, and what these say to the gradient. */
+/* After the extra steps: the traces of the rows, and their residuals. */
 static void *survey_finish_traces(void *argument) {
   survey_slot *t = argument;
   for (int i; (i = atomic_fetch_add(&t->next, 1)) < t->count;) {
@@ -204,7 +204,7 @@ static void *survey_end_rows(void *argument) {
   return NULL;
 }
 
-/* A shot more, or less, steps or goes back. */
+/* Counts a shot that begins (1) or ends (-1) to step or go back. */
 static void survey_count(survey_group *v, int more) {
   pthread_mutex_lock(&v->counting);
   if (v->busy == 0) v->since = clock_seconds();

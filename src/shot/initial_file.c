@@ -71,7 +71,7 @@ static int initial_file_take(void *context, int z, int planes, float *values, er
   return r->sink(r->context, z, planes, values, e);
 }
 
-/* Number i of n, which go on beyond their ends as their point reflection. */
+/* Number i of n; beyond the ends they go on as their point reflection. */
 static initial_file_sets initial_file_beyond(const initial_file_sets *u, int n, int i) {
   if (i < 0) return 2 * u[0] - u[-i];
   if (i < n) return u[i];

@@ -4,9 +4,9 @@
 
 #include "shot.h"
 
-/* Reads own planes of [initial] u = FILE and hands them on, as engine_read_field does. Of a wave, logs a warning where a
- * part of its energy that shows in traces is in waves of fewer than about 4 points per wavelength along an axis.
- * Collective, agreed. */
+/* Reads own planes of [initial] u = FILE and hands them on, as engine_read_field does. For a wave, warns where so much
+ * energy is in waves of fewer than about 4 points per wavelength along an axis that traces show it. Collective,
+ * agreed. */
 int initial_file_read(const shot *s, field_sink *sink, void *context, error *e);
 
 #endif

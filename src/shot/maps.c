@@ -14,8 +14,8 @@ typedef struct maps_window {
   int64_t first, last, every;
 } maps_window;
 
-/* Steps that lag behind the wave have frequency f at another one, 2 asin(pi f dt) / dt over 2 pi, and a time of its waves earlier:
- * this part of it. Where traces are corrected for that (exact_time.h), sums of frequencies are too. */
+/* The steps have frequency f at another one, 2 asin(pi f dt) / dt over 2 pi, and a time of its waves earlier: at this
+ * part of it. Where traces are corrected for that (exact_time.h), sums of frequencies are too. */
 static double maps_part_of_time(const shot *s, double f) {
   const double turn = PI * f * s->engine->physics.dt;
   return s->receivers.time.removed && turn < 1 ? sqrt(1 - turn * turn) : 1;
@@ -26,7 +26,7 @@ bool maps_end_with_run(const shot *s) {
   return config_frequencies(c) && s->receivers.time.removed && c->maps_from > 0 && !(c->maps_until > 0);
 }
 
-/* Of what lies at such a part of the time. */
+/* The window, in steps, of waves that come at this part of their time. */
 static maps_window maps_window_of(const shot *s, double part) {
   const double SLACK = 1e-9; /* of a step: a time is often a product that was rounded */
   const double MOST = 1e18;
@@ -45,7 +45,7 @@ static int64_t maps_count(const maps_window *w, int64_t step) {
   return last < w->first ? 0 : (last - w->first) / w->every + 1;
 }
 
-/* The steps that any of a shot's maps takes, or may take of shots of a stack. */
+/* The steps that any of a shot's maps takes, or may take for other shots of its stack. */
 static maps_window maps_window_of_all(const shot *s) {
   maps_window w = maps_window_of(s, 1);
   double least = 1;
@@ -69,7 +69,7 @@ static bool maps_counts(const maps_window *w, int64_t step) {
   return step >= w->first && step <= w->last && step % w->every == 0;
 }
 
-/* What frequencies add of a step, but for the time that it stands for. */
+/* Factors of a step in the sums of frequencies, without the time that it stands for. */
 static void maps_turn(const shot *s, int64_t step, maps_args *a) {
   const double dt = s->engine->physics.dt;
   for (int f = 0; f < a->frequencies; f++) {
@@ -134,7 +134,7 @@ int maps_settle(const shot *s, error *e) {
 typedef struct maps_part {
   const shot *s;
   enum map_field field;
-  double count, weight; /* of steps; of each in a sum of frequencies, s */
+  double count, weight; /* of steps; time that each stands for in a sum of frequencies, s */
 } maps_part;
 
 static int maps_bring(const shot *s, int field, int z, int planes, float *values, error *e) {

@@ -8,7 +8,7 @@
 /* Adds the observer, where the configuration asks for maps. Exit 1 where no step of the run counts, or those that do are
  * too far apart for a frequency. */
 int maps_observe(shot *s, error *e);
-/* Do sums of frequencies end with the run, whose steps they then depend on? Else a longer run goes on with them. */
+/* Do sums of frequencies end with the run? Then they depend on its steps; otherwise a longer run goes on with them. */
 bool maps_end_with_run(const shot *s);
 /* Waits for all looks so far: a checkpoint is about to copy the maps. */
 int maps_settle(const shot *s, error *e);

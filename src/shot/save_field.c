@@ -394,7 +394,7 @@ int save_field(shot *s, error *e) {
   return e->id;
 }
 
-/* What an earlier run has left: as this one begins, or, `over`, when its own files are there. */
+/* Moves aside or deletes what an earlier run has left: as this one begins, or, `over`, when its own files are there. */
 static int field_move_aside(const shot *s, bool dry, bool over, space_aside *a, error *e) {
   request r = {FILES_MOVE_ASIDE, .config = s->config,       .which = storage_steps(s),
                .dry = dry,       .answer_bytes = sizeof *a, .own = {.io = &s->io, .answer = a}};

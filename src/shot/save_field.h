@@ -8,8 +8,8 @@
  * that it left are emptied: its fields are not this run's. With `dry` only tells. Collective, agreed. */
 int save_field_begin(shot *s, bool dry, error *e);
 
-/* With [output] replace, of a shot that has finished: deletes what an earlier run has left and this one does not write; the
- * log tells. Collective, agreed. */
+/* With [output] replace, once a shot has finished: deletes files that an earlier run has left and this one does not
+ * write; logs it. Collective, agreed. */
 int save_field_replace(shot *s, error *e);
 
 /* Saves the newest field with its statistics and histogram, unless it holds NaN or Inf; logs them, and lists the

@@ -109,10 +109,10 @@ int shot_watch(shot *s, error *e);
 /* Creates the files that shot_finish writes, as far as that can be done while a shot, or the stack that it is in, steps; another
  * thread may call it then. Not collective. */
 int shot_make_files(shot *s, error *e);
-/* Saves what is due after the last step, but traces. */
+/* Saves what is due after the last step, except traces. */
 int shot_finish(shot *s, error *e);
-/* After it, does the extra steps that removing dispersion takes (exact_time.h), in which traces and the way back alone look: of
- * rows their lead does. */
+/* After it, does the extra steps that removing dispersion takes (exact_time.h); only traces and the way back see them.
+ * Of a stack the lead does them. */
 int shot_extra_steps(shot *s, error *e);
 /* After them, saves the traces. */
 int shot_finish_traces(shot *s, error *e);
@@ -125,7 +125,7 @@ static inline int shot_rows(const shot *s) {
 static inline shot *shot_row(shot *s, int row) {
   return s->row_count ? s->rows[row] : s;
 }
-/* The last step that is done of a planned shot, or the stack that it is in: an extra one, if there are any. */
+/* The last step of a planned shot, or of the stack that it is in, with extra steps. */
 static inline int64_t shot_last(const shot *s) {
   return s->engine->physics.steps + (s->lead ? s->lead : s)->receivers.time.extra;
 }

@@ -198,7 +198,7 @@ int shot_make_files(shot *s, error *e) {
   return receivers_make_file(&s->receivers, s->config->output_path, &about, e);
 }
 
-/* Those that look at extra steps, or the others. They finish last to first. */
+/* Finishes the observers that look at extra steps, or the others, last to first. */
 static int shot_finish_observers(shot *s, bool extra, error *e) {
   const run_meta about = save_queue_run(s, shot_step(s));
   for (int i = s->observers.count - 1; i >= 0; i--) {
@@ -208,7 +208,7 @@ static int shot_finish_observers(shot *s, bool extra, error *e) {
   return 0;
 }
 
-/* Saved fields do so after the checkpoint: a longer run would not have the last one in its series. */
+/* Saved fields finish after the checkpoint: a longer run does not have the last one in its series. */
 int shot_finish(shot *s, error *e) {
   const config *c = s->config;
   const bool advanced = s->loop.steps > 0;

@@ -110,8 +110,8 @@ def adjoint_source(program):
 
 @case
 def sizes(program):
-    """The gradient is linear in the residual, and goes with the size of the field, however small the one and large the other is; it is
-    what float32 can hold, or refused, or 0 where it is."""
+    """The gradient is linear in the residual and scales with the field, however small the one and large the other is.
+    What float32 cannot hold is refused; 0 is not."""
     config, names = prepare(program), ("velocity", "initial", "image", "signals")
     program.succeed("-q", config)
     with h5py.File(program.folder / "out/r.receivers.h5") as d, h5py.File(program.folder / "out/true.receivers.h5") as o:

@@ -113,8 +113,8 @@ def missing_sources(program):
 
 @case
 def sources_at_once(program):
-    """More sources than may be open at once, for whose others HDF5 reads the fill value, are refused; a rank that may open fewer
-    files than the first is sent its planes."""
+    """More sources than may be open at once are refused: for the others HDF5 reads the fill value. A rank that may open
+    fewer files than the first is sent its planes."""
     u, folder = random_field(), program.folder
     layout, points = h5py.VirtualLayout(SHAPE, "f4"), h5py.VirtualLayout((SHAPE[0] * SHAPE[1], 3), "f8")
     for i, (z, y) in enumerate(np.ndindex(SHAPE[:2])):

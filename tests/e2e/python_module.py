@@ -210,7 +210,7 @@ def running(program):
 
 @case
 def warned(program):
-    """What the program warns of reaches who runs it: once, as Python's warnings, in threads too; on a terminal as it is."""
+    """The program's warnings reach who runs it: once, as Python's, in threads too; on a terminal as they are."""
     keys = {**LITTLE, "source.1.f0": 300, "receivers.every": 50}  # too high for the grid; too rare
     with inside(program):
         with warnings.catch_warnings(record=True) as told, redirect_stdout(io.StringIO()) as out, ThreadPoolExecutor() as pool:

@@ -201,7 +201,7 @@ def answers_no_more(program):
     check(result.code == 75 and "received" not in result.out and checkpoints(program), str(result))
 
 
-# Threads that wait for something come to it 0.2 s late.
+# Threads wake 0.2 s late from what they wait for.
 LATE_THREADS = """#define _GNU_SOURCE
 #include <dlfcn.h>
 #include <poll.h>
@@ -216,8 +216,8 @@ int poll(struct pollfd *files, nfds_t count, int most) {
 
 @case
 def ends(program):
-    """A run ends with its own exit code also where MPI's thread has not come to all that it is to do; one that no mpirun has
-    started needs no folder of MPI's, which others of its user would share, and take away."""
+    """A run ends with its own exit code also where MPI's thread still has something to do. One that no mpirun has
+    started needs no folder of MPI's, which other runs of its user would share and remove."""
     config, late = program.config({"time.steps": 3}), program.preload("late_threads", LATE_THREADS)
     program.succeed(config, env={"TMPDIR": "/dev/null"})
     for ranks in (1, 2):

@@ -275,7 +275,7 @@ def warp(x, k=1, kind='trace', transpose=False, taper=0.8):
     had = np.fft.rfft(twice[column] * x, N, axis=0)
     return np.concatenate([np.tensordot(E, had.real if kind == 'even' else had, 1).real for at, E in blocks()])
 def extra_steps(steps, every=1):
-    """How many steps more than the run has the end of its traces needs before warp, which is cut after it."""
+    """How many extra steps the ends of traces need before warp; afterwards the traces are cut to the run."""
     return every * int(np.ceil(max(6, 3.3 * np.cbrt(steps / 8) / every + 2))) if steps >= every else 0
 
 # --- self-test ------------------------------------------------------------------------------------------------------

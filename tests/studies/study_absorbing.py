@@ -73,7 +73,7 @@ def point_source(program, width=20, points=10, inside=41, np_=0):
 
 def long_pulse(program, points, width=20):
     """How much comes back of a pulse of one sign in 1D, a gaussian of a standard deviation of so many points that starts at rest in
-    the middle: the largest |u| there when the pulse, of height 1/2, could be back, and after it, relative to 1/2."""
+    the middle: the largest |u| there from when the pulse, of height 1/2, could be back, relative to 1/2."""
     n = max(512, 24 * points) + 2 * width
     keys = wave_keys((n, 1, 1), time__steps=None, time__end_time=3 * n * SPACING / VELOCITY, boundary__all="absorbing",
                      boundary__width=width, initial__u="gaussian", initial__width=points * SPACING, receivers__every=3)
