@@ -269,7 +269,7 @@ const config_key config_keys[] = {
    .doc = "fraction of the stability bound that dt = auto takes, up to 1"},
   {"time", "dispersion", VALUE_CHOICE, AT(dispersion), .choices = dispersion_choices, .fallback = "removed",
    .only_with = &TERMS, .doc = "what the time step does to frequencies, in traces",
-   .note = "removed: traces are exact to their last sample. For that the run does a few extra steps, which nothing else sees;\n"
+   .note = "removed: traces are exact to their last sample. For that the run does a few extra steps, which only they see;\n"
            "in these a signal from a file is 0 after its last row. Fields and maps have a tone's amplitude and wavelength, also\n"
            "while a source transmits. Its phase leads by (2 pi f dt)^2 / 24 of the time since the start, a pulse by three\n"
            "times that: 0.4 and 1.2 % at 20 steps a period."},

@@ -12,8 +12,8 @@
  *
  * alpha = v_max / (width spacing) / min(width, ALPHA_WIDTH) (1 - depth). What oscillates more slowly than alpha comes
  * back, and the sum over time of a pulse of one sign always does. So alpha must be small beside velocity over thickness
- * where d is great. Two things bound alpha below. With less of it waves in rough media grow, most in thin layers. And
- * d / alpha is the gain of what undoes a layer, in float32. */
+ * where d is great. Two things bound alpha below. With less of it waves in rough media grow, most in thin layers. And the
+ * adjoint of a layer (docs/GRADIENT.md) amplifies the rounding of float32 by up to d / alpha. */
 enum { POWER = 3, ALPHA_WIDTH = 8 };
 static const double DECADES_A_POINT = 0.7, DECADES_MAX = 14; /* of R */
 
@@ -51,7 +51,7 @@ static void absorb_coefficients(const absorb_profile *p, double x, float *a, flo
 
 /* Weights of a first derivative at a half point, for the values 1/2 and 3/2 points away. Where the star is accurate
  * enough they are of fourth order, and a little more in thin layers. There long waves fall within few points, and where
- * this derivative taken twice differs from the star's, S times as much of them comes back. Else as near to fourth order
+ * this derivative taken twice differs from the star's, much more of them comes back than the two differ. Else as near to fourth order
  * as keeps the square of its wave number below the star's: a layer would amplify the shortest waves otherwise. */
 static void absorb_difference_weights(int space_order, int width, double weights[2]) {
   const double fourth = 1.0 / 24 + fmin(0.3 / ((double)width * width), 0.01);
