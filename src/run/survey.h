@@ -42,7 +42,8 @@ typedef struct survey_slot {
   shot **rows;        /* those of a stack that have begun; room for all, owned */
   shot_of_survey of;  /* of a stack, as is the next one */
   error stacked;      /* what ended it */
-  atomic_int next;    /* of its shots to be begun, or ended */
+  atomic_int next;    /* of its shots that survey_share does something to: */
+  int (*each)(struct survey_slot *t, survey_shot *one, error *e);
   run_log silent;
   pthread_t thread;    /* that does all but the steps, where the group is threaded */
   pthread_t stepper;   /* that does the steps there */

@@ -75,18 +75,18 @@ static int survey_begin_row(survey_slot *t, survey_shot *one, error *e) {
   return shot_begin(&one->row, e);
 }
 
-/* Does `run` in several threads. */
-static void survey_share(survey_slot *t, void *(*run)(void *)) {
-  t->next = 0;
-  thread_share(t->v->threaded ? t->v->group.way->compressors : 1, run, t);
-}
-
-/* Begins the rows of a stack, one after the other, in each of several threads. */
-static void *survey_begin_rows(void *argument) {
+static void *survey_share_main(void *argument) {
   survey_slot *t = argument;
   for (int i; (i = atomic_fetch_add(&t->next, 1)) < t->count;)
-    survey_begin_row(t, &t->shots[i], &t->shots[i].report.failed);
+    t->each(t, &t->shots[i], &t->shots[i].report.failed);
   return NULL;
+}
+
+/* Does this to each shot of a stack, one after the other in each of several threads. */
+static void survey_share(survey_slot *t, int (*each)(survey_slot *t, survey_shot *one, error *e)) {
+  t->next = 0;
+  t->each = each;
+  thread_share(t->v->threaded ? t->v->group.way->compressors : 1, survey_share_main, t);
 }
 
 /* A shot that cannot begin fails alone. */
@@ -97,7 +97,7 @@ static int survey_begin_stack(survey_slot *t, error *e) {
   t->of.fresh = true; /* the lead has no files */
   const shot_setup setup = {&v->quiet, v->job->command, &t->silent, NULL, &t->of, NULL};
   TRY(shot_plan(&t->shot, &v->engine, &setup, e));
-  survey_share(t, survey_begin_rows);
+  survey_share(t, survey_begin_row);
   for (int i = 0; i < t->count; i++) {
     survey_shot *one = &t->shots[i];
     if (one->report.failed.id) continue;
@@ -167,41 +167,24 @@ static int survey_report(survey_slot *t, error *e) {
   return 0;
 }
 
-/* After the steps of a stack: what its rows save. */
-static void *survey_finish_rows(void *argument) {
-  survey_slot *t = argument;
-  for (int i; (i = atomic_fetch_add(&t->next, 1)) < t->count;) {
-    survey_shot *one = &t->shots[i];
-    error *e = &one->report.failed;
-    if (!e->id) *e = one->row.failed.id ? one->row.failed : one->ready.id ? one->ready : t->stacked;
-    if (!e->id) shot_finish(&one->row, e);
-  }
-  return NULL;
+/* After the steps of a stack: what a row saves. */
+static int survey_finish_row(survey_slot *t, survey_shot *one, error *e) {
+  if (!e->id) *e = one->row.failed.id ? one->row.failed : one->ready.id ? one->ready : t->stacked;
+  return e->id ? e->id : shot_finish(&one->row, e);
 }
 
-/* After the extra steps: the traces of the rows, and their residuals. */
-static void *survey_finish_traces(void *argument) {
-  survey_slot *t = argument;
-  for (int i; (i = atomic_fetch_add(&t->next, 1)) < t->count;) {
-    survey_shot *one = &t->shots[i];
-    error *e = &one->report.failed;
-    if (!e->id) *e = t->stacked;
-    if (!e->id && !shot_finish_traces(&one->row, e)) gradient_residual(&t->back, one->place, e);
-  }
-  return NULL;
+/* After the extra steps: the traces of a row, and their residual. */
+static int survey_finish_traces(survey_slot *t, survey_shot *one, error *e) {
+  if (!e->id) *e = t->stacked;
+  if (!e->id && !shot_finish_traces(&one->row, e)) gradient_residual(&t->back, one->place, e);
+  return e->id;
 }
 
-static void *survey_end_rows(void *argument) {
-  survey_slot *t = argument;
-  for (int i; (i = atomic_fetch_add(&t->next, 1)) < t->count;) {
-    survey_shot *one = &t->shots[i];
-    error *e = &one->report.failed;
-    if (!e->id) *e = t->stacked;
-    if (!e->id) gradient_write(&t->back, one->place, NULL, e);
-    if (one->place >= 0) gradient_drop_file(&t->back, one->place);
-    shot_end(&one->row, e);
-  }
-  return NULL;
+static int survey_end_row(survey_slot *t, survey_shot *one, error *e) {
+  if (!e->id) *e = t->stacked;
+  if (!e->id) gradient_write(&t->back, one->place, NULL, e);
+  if (one->place >= 0) gradient_drop_file(&t->back, one->place);
+  return shot_end(&one->row, e);
 }
 
 /* Counts a shot that begins (1) or ends (-1) to step or go back. */
@@ -225,7 +208,7 @@ static void survey_write_shots(survey_slot *t) {
   error *stepping = survey_failure(t);
   if (alone && !stepping->id) *stepping = t->shots[0].ready;
   if (!stepping->id) shot_finish(&t->shot, stepping);
-  if (!alone) survey_share(t, survey_finish_rows);
+  if (!alone) survey_share(t, survey_finish_row);
   survey_count(t->v, 1);
   if (!stepping->id) shot_extra_steps(&t->shot, stepping);
   survey_count(t->v, -1);
@@ -237,7 +220,7 @@ static void survey_write_shots(survey_slot *t) {
   if (alone && !stepping->id) gradient_write(&t->back, 0, NULL, stepping);
   if (alone) gradient_drop_file(&t->back, 0);
   shot_end(&t->shot, stepping); /* of a stack: nothing of its rows is being written any more */
-  if (!alone) survey_share(t, survey_end_rows);
+  if (!alone) survey_share(t, survey_end_row);
   gradient_times *times = &t->shot.loop.gradient;
   if (back) times->sums = MPI_Wtime() - begin - times->back - times->again;
 }
