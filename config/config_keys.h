@@ -270,9 +270,10 @@ const config_key config_keys[] = {
   {"time", "dispersion", VALUE_CHOICE, AT(dispersion), .choices = dispersion_choices, .fallback = "removed",
    .only_with = &TERMS, .doc = "what the time step does to frequencies, in traces",
    .note = "removed: traces are exact to their last sample. For that the run does a few extra steps, which only they see;\n"
-           "in these a signal from a file is 0 after its last row. Fields and maps have a tone's amplitude and wavelength, also\n"
-           "while a source transmits. Its phase leads by (2 pi f dt)^2 / 24 of the time since the start, a pulse by three\n"
-           "times that: 0.4 and 1.2 % at 20 steps a period."},
+           "in these a signal from a file is 0 after its last row: fields feel that before the run ends, so let signals that last\n"
+           "to its end have more rows. Fields and maps have a tone's amplitude and wavelength, also while a source transmits. Its\n"
+           "phase leads by (2 pi f dt)^2 / 24 of the time since the start, a pulse by three times that: 0.4 and 1.2 % at 20 steps\n"
+           "a period."},
   {"time", "allow_unstable", VALUE_SWITCH, AT(allow_unstable), .choices = switch_choices, .fallback = "off",
    .only_with = &LAPLACIAN,
    .doc = "take a dt above the stability bound; otherwise it is exit 3"},

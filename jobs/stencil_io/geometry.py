@@ -172,14 +172,15 @@ def sps_unit(heads):
     the unit, H201 is its factor."""
     factors, names = [], []  # (metres, FILE:LINE, text)
     for where, text in heads:
-        code = re.match(r"H(20[01]?)(?!\d)([^;]*)", text)
+        code = re.match(r"H(20[01]?)(?!\d)(.*)", text)
         if not code:
             continue
-        number = re.search(r"[-+]?\.?\d\S*", code[2])
+        number = re.search(r"[-+]?\.?\d[^\s;]*", code[2])
         if code[1] == "201" and number:
             factors.append((number_of(number[0], where), where, number[0]))
         elif code[1] != "201":
-            name = re.sub(r".*\bunits?\b\W*", "", code[2], flags=re.IGNORECASE).strip()
+            pieces = (re.sub(r".*\bunits?\b\W*", "", piece, flags=re.IGNORECASE).strip() for piece in code[2].split(";"))
+            name = next(filter(None, pieces), "")
             words = " ".join(re.findall("[a-z]+", name.lower()))
             names.append((next(metres for pattern, metres in UNITS if re.fullmatch(pattern, words)), where, name))
     names = [one for one in names if one[0] is not None]

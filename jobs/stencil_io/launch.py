@@ -46,6 +46,8 @@ def prepared(config, keys):
         f"{section}.{key}": text for section, inner in read_config(config).items() for key, text in inner.items()}
     asked = {**given, **keys}
     path = asked["output.path"] = asked.get("output.path") or "output"
+    if path.startswith(("~", "$")):
+        raise Error(f"output.path: ~ and $ are not expanded: {path!r}")
     asked["report.file"] = asked.get("report.file") or f"{path}.report.json"
     if isinstance(config, Mapping):
         folder, config = Path(path).parent, f"{path}.run.ini"

@@ -180,7 +180,7 @@ def write_model(path, values, name="vp", shape=None, beside=False, **attributes)
             os.unlink(temporary)
         if isinstance(error, OSError):
             raise Error(f"{path}: cannot write: {reason(error)}") from None
-        if isinstance(error, (TypeError, ValueError)):
+        if isinstance(error, (TypeError, ValueError, AttributeError)):
             raise Error(f"{full}: {str(error).splitlines()[0]}") from None
         raise
     return full

@@ -63,7 +63,10 @@ static int physics_refuse_dt(const physics *p, const config *c, error *e) {
   if (c->steps > 0) snprintf(steps, sizeof steps, " time.steps=%.15g", parts * (double)c->steps);
   if (c->receivers != RECEIVERS_NONE)
     snprintf(every, sizeof every, " receivers.every=%.15g", parts * (double)c->receivers_every);
-  return FAIL(e, TIME_UNSTABLE, p->dt, p->bound, p->dt / parts, steps, every);
+  bool rows = c->sources_listed;
+  for (int i = 0; i < c->source_count; i++) rows = rows || c->sources[i].wavelet == WAVELET_FILE;
+  return FAIL(e, TIME_UNSTABLE, p->dt, p->bound, p->dt / parts, steps, every,
+              rows ? "; signals without times need a row for each such step" : "");
 }
 
 /* Sets dt and steps. An automatic dt is shortened so that a step ends at end_time. With a given dt the run ends

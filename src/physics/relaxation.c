@@ -189,6 +189,8 @@ bool relaxation_fit(relaxation *r, const loss_law *law, int count, double dt) {
     for (int k = 0; k < 2 * count; k++) chosen[k] = x[k];
   }
   relaxation_set(r, chosen);
-  r->worst = fmax(relaxation_error(r, law, law->loss), relaxation_error(r, law, law->least));
+  const double NONE = 1e-12; /* so little loss is rounding's */
+  r->worst =
+      law->loss > NONE ? fmax(relaxation_error(r, law, law->loss), relaxation_error(r, law, law->least)) : 0;
   return true;
 }

@@ -174,7 +174,7 @@ int source_set_read(source_set *s, const problem *on, wavelet_steps steps, const
   s->columns = s->signals.columns;
   s->timed = s->times.rows > 0;
   s->rows = s->timed ? wavelet_length_of_times(&s->times, steps.dt, most) : smaller64(s->signals.rows, most);
-  if (!ALLOC(e, s->values, s->columns, "the sources") && !source_set_find_equal(s, e) && !own)
+  if (!ALLOC(e, s->values, s->columns, "the sources") && !source_set_find_equal(s, e))
     source_set_digest_rows(s, e);
   TRY(error_agree(e, on->files->compute));
   return source_set_study(s, on->files, steps, e);

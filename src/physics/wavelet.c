@@ -345,11 +345,12 @@ wavelet_use wavelet_study(const wavelet *w, wavelet_steps steps) {
 }
 
 int wavelet_study_curves(const table *t, int count, wavelet_steps steps, wavelet_use *use, error *e) {
-  *use = (wavelet_use){.columns = t->columns, .end = steps.count};
+  *use = (wavelet_use){.columns = t->columns, .end = steps.count, .last = t->rows};
   if (t->columns == WAVELET_SPLINE) {
     const double slack = wavelet_slack(t, steps.dt), last = t->values[WAVELET_SPLINE * (t->rows - 1)];
     use->begin = wavelet_step(ceil((t->values[0] - slack) / steps.dt), steps.count);
-    use->end = wavelet_step(floor((last + slack) / steps.dt) + 1, steps.count);
+    use->last = wavelet_step(floor((last + slack) / steps.dt) + 1, INT64_MAX / 2);
+    use->end = smaller64(use->last, steps.count);
   } else if (t->rows < steps.count) {
     use->end = t->rows;
   }

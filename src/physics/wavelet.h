@@ -69,7 +69,8 @@ typedef struct wavelet_use {
   int columns; /* of its table; 0: a formula */
   bool silent; /* all values of the table are 0 */
   int64_t begin,
-      end; /* the steps of the run for which the table has values; all of a formula's; none: equal */
+      end;      /* the steps of the run for which the table has values; all of a formula's; none: equal */
+  int64_t last; /* steps from 0 on for which the table has values, those after the run too */
   double start,
       stop; /* its size at the first and the last of them, relative to the greatest; of a formula: stop is 0 */
   double dominant; /* Hz: f0, or where the spectrum of a table is largest, at least highest / 2.5 */

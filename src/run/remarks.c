@@ -279,6 +279,27 @@ static void remarks_abrupt(const shot *s) {
            name, 100 * s->sources.uses[first].start, remarks_more(count, more), cure);
 }
 
+/* Logs of the first source whose table ends with the run, in the middle of a wave. Where dispersion is removed, a wave of
+ * frequency f has the part c of its time, c^2 = 1 - (pi f dt)^2: fields feel what comes after the run, rare samples do a little. */
+static void remarks_cut(const shot *s) {
+  const config *c = s->config;
+  const physics *p = &s->engine->physics;
+  const bool seen = config_has_maps(c) || c->output_every || c->receivers_every > 1;
+  for (int i = 0; s->receivers.time.removed && seen && i < remarks_wavelets(s); i++) {
+    const wavelet_use *u = &s->sources.uses[i];
+    const double turn = M_PI * u->dominant * p->dt, part = turn < 1 ? sqrt(1 - turn * turn) : 1;
+    const int64_t needed = (int64_t)ceil((double)p->steps / part) + s->receivers.time.extra;
+    char name[REMARKS_NAME];
+    if (!remarks_sounds(s, i) || u->end < p->steps || u->last >= needed || u->stop <= REMARKS_JUMP) continue;
+    log_line(s->log,
+             "warning: %s is cut at %.3g %% of its peak after %" PRId64
+             " steps: where dispersion is removed, the "
+             "field feels that from step %" PRId64 " on, and maps too; give it values for %" PRId64 " steps",
+             remarks_name(s, i, name), 100 * u->stop, u->last, (int64_t)((double)u->last * part), needed);
+    return;
+  }
+}
+
 /* Logs of sources that are strongest where losses follow no law. */
 static void remarks_band(const shot *s) {
   const double TURN = 2 * M_PI, ROUNDED = 1e-6;
@@ -389,6 +410,7 @@ static void remarks_waves(const shot *s) {
   remarks_uncovered(s);
   remarks_stretched(s);
   remarks_abrupt(s);
+  remarks_cut(s);
   if (config_medium_absorbs(s->config)) remarks_band(s);
   if (announce_find_waves(s, &w)) remarks_resolution(s, &w);
 }

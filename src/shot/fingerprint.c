@@ -105,6 +105,9 @@ static void fingerprint_add_sources(FILE *to, const config *c, const sources *al
   const bool imposed = c->sources_mode == SOURCES_IMPOSE;
   bool between = false;
   fingerprint_add_named(to, c, all);
+  for (int i = 0; i < all->file_count; i++)
+    fingerprint_add_key(to, "[source] wavelets", "file %d, to this step %016" PRIx64, i + 1,
+                        source_set_digest(&all->files[i], rows));
   for (int i = 0; i < all->count && !between; i++) between = place_is_between(c, all->positions[i]);
   fingerprint_add_interpolation(to, "[sources] interpolation", c->sources_interpolation, between);
   if (all->count && c->sources_strength != STRENGTH_NODE)

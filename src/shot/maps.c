@@ -6,6 +6,8 @@
 #include "kernels/operation.h"
 
 static const double PI = 3.14159265358979323846;
+/* Of sums over frequencies until they are written: so sums over many steps of great fields stay in the range of float32. */
+static const double SCALE = 0x1p-16;
 
 /* --- which steps ------------------------------------------------------------------------------------------------- */
 
@@ -76,7 +78,7 @@ static void maps_turn(const shot *s, int64_t step, maps_args *a) {
     const double turn = PI * s->config->maps_dft[f] * dt, part = maps_part_of_time(s, s->config->maps_dft[f]);
     const maps_window w = maps_window_of(s, part);
     const double angle = 2 * (part < 1 ? asin(turn) : turn) * (double)step, counts = maps_counts(&w, step);
-    a->cosine[f] = (float)(counts * cos(angle)), a->sine[f] = (float)(counts * -sin(angle));
+    a->cosine[f] = (float)(counts * SCALE * cos(angle)), a->sine[f] = (float)(counts * SCALE * -sin(angle));
   }
 }
 
@@ -171,7 +173,7 @@ static field_window maps_counted(const shot *s, int64_t step) {
 /* The datasets that are asked for, and their parts. Returns how many datasets. */
 static int maps_list(const shot *s, field_name names[], maps_part parts[], int64_t steps) {
   const config *c = s->config;
-  const maps_part all = {s, MAP_MAX, (double)steps, s->engine->physics.dt * (double)c->maps_every};
+  const maps_part all = {s, MAP_MAX, (double)steps, s->engine->physics.dt * (double)c->maps_every / SCALE};
   static const char *const LONG[MAP_QUANTITIES] = {"greatest value", "least value", "root mean square"};
   const int frequencies = config_frequencies(c);
   int count = 0;

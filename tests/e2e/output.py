@@ -441,6 +441,15 @@ def trace_ends(program):
         check(same_bits(u, whole), f"every {every}: other bits where a run goes on from the end of another one")
     off = abs(traces("source.1.wavelet=in.h5:/short") - traces()).max(0) / abs(whole).max()
     check(off.max() < 1e-4, f"a signal as long as the run: {off} off, 100 m and more away")
+    told = program.succeed(config, "source.1.wavelet=in.h5:/short", "maps.quantities=max").out
+    check("in.h5:/short is cut at" in told and "give it values for 2" in told, f"{told}")
+    check("is cut at" not in program.succeed(config, "maps.quantities=max").out, "a signal that goes on is warned of")
+    with h5py.File(program.folder / "in.h5", "a") as file:
+        file["long"][...] *= -1
+    told = program.run("-r", "auto", config, "time.steps=300")
+    check(told.code == 2 and "[source] wavelets" in told.err, f"a run goes on with another signal: {told}")
+    with h5py.File(program.folder / "in.h5", "a") as file:
+        file["long"][...] *= -1
     kept = traces("time.dispersion=kept")
     off = abs(kept - traces()).max() / abs(whole).max()
     check(off > 0.02, f"removing dispersion changes {off} only")
