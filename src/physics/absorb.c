@@ -51,8 +51,9 @@ static void absorb_coefficients(const absorb_profile *p, double x, float *a, flo
 
 /* Weights of a first derivative at a half point, for the values 1/2 and 3/2 points away. Where the star is accurate
  * enough they are of fourth order, and a little more in thin layers. There long waves fall within few points, and where
- * this derivative taken twice differs from the star's, much more of them comes back than the two differ. Else as near to fourth order
- * as keeps the square of its wave number below the star's: a layer would amplify the shortest waves otherwise. */
+ * this derivative taken twice differs from the star's, much more of them comes back than the two differ. Else they are
+ * as near to fourth order as keeps the square of its wave number below the star's: a layer would amplify the shortest
+ * waves otherwise. */
 static void absorb_difference_weights(int space_order, int width, double weights[2]) {
   const double fourth = 1.0 / 24 + fmin(0.3 / ((double)width * width), 0.01);
   const double outer = space_order >= 6 ? fourth : space_order == 4 ? 0.03863 : 0;

@@ -58,6 +58,11 @@ void exact_time_choose(exact_time *t, const config *c, const exact_time_of *of) 
     t->removed = true, t->extra = exact_time_extra(c, of->steps);
 }
 
+double exact_time_part(double f, double dt) {
+  const double turn = PI * f * dt;
+  return turn < 1 ? sqrt(1 - turn * turn) : 1;
+}
+
 /* --- traces ----------------------------------------------------------------------------------------------------- */
 
 /* Exact sample i is made of the scheme's samples up to i and a few after it. Beyond i the matrix falls off as an Airy

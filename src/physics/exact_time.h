@@ -26,6 +26,8 @@ typedef struct exact_time_of {
   int threads;
 } exact_time_of;
 
+/* The part of its time at which a wave of frequency f is in fields of steps of dt: 1 where they carry no such frequency. */
+double exact_time_part(double f, double dt);
 /* exact_time.extra of a run of so many steps, if it removes dispersion; 0 where it cannot. */
 int64_t exact_time_extra(const config *c, int64_t steps);
 

@@ -279,15 +279,15 @@ static void remarks_abrupt(const shot *s) {
            name, 100 * s->sources.uses[first].start, remarks_more(count, more), cure);
 }
 
-/* Logs of the first source whose table ends with the run, in the middle of a wave. Where dispersion is removed, a wave of
- * frequency f has the part c of its time, c^2 = 1 - (pi f dt)^2: fields feel what comes after the run, rare samples do a little. */
+/* Logs of the first source whose table ends with the run, in the middle of a wave. Where dispersion is removed, waves are
+ * early in fields (exact_time_part): so these feel what comes after the run. Rare samples do, a little. */
 static void remarks_cut(const shot *s) {
   const config *c = s->config;
   const physics *p = &s->engine->physics;
   const bool seen = config_has_maps(c) || c->output_every || c->receivers_every > 1;
   for (int i = 0; s->receivers.time.removed && seen && i < remarks_wavelets(s); i++) {
     const wavelet_use *u = &s->sources.uses[i];
-    const double turn = M_PI * u->dominant * p->dt, part = turn < 1 ? sqrt(1 - turn * turn) : 1;
+    const double part = exact_time_part(u->dominant, p->dt);
     const int64_t needed = (int64_t)ceil((double)p->steps / part) + s->receivers.time.extra;
     char name[REMARKS_NAME];
     if (!remarks_sounds(s, i) || u->end < p->steps || u->last >= needed || u->stop <= REMARKS_JUMP) continue;

@@ -19,8 +19,7 @@ typedef struct maps_window {
 /* The steps have frequency f at another one, 2 asin(pi f dt) / dt over 2 pi, and a time of its waves earlier: at this
  * part of it. Where traces are corrected for that (exact_time.h), sums of frequencies are too. */
 static double maps_part_of_time(const shot *s, double f) {
-  const double turn = PI * f * s->engine->physics.dt;
-  return s->receivers.time.removed && turn < 1 ? sqrt(1 - turn * turn) : 1;
+  return s->receivers.time.removed ? exact_time_part(f, s->engine->physics.dt) : 1;
 }
 
 bool maps_end_with_run(const shot *s) {
@@ -51,10 +50,8 @@ static int64_t maps_count(const maps_window *w, int64_t step) {
 static maps_window maps_window_of_all(const shot *s) {
   maps_window w = maps_window_of(s, 1);
   double least = 1;
-  for (int f = 0; f < config_frequencies(s->config); f++) {
-    const double turn = PI * s->config->maps_dft[f] * s->engine->physics.dt;
-    if (turn < 1) least = fmin(least, sqrt(1 - turn * turn));
-  }
+  for (int f = 0; f < config_frequencies(s->config); f++)
+    least = fmin(least, exact_time_part(s->config->maps_dft[f], s->engine->physics.dt));
   w.first = maps_window_of(s, least).first;
   return w;
 }
