@@ -3,6 +3,7 @@
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdatomic.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
@@ -77,10 +78,21 @@ __attribute__((format(printf, 2, 0))) static void log_print_line(run_log *l, con
   pthread_mutex_unlock(&log_lock);
 }
 
+__attribute__((format(printf, 2, 0))) static void log_be_heard(const run_log *l, const char *format,
+                                                               va_list args) {
+  char *line;
+  if (!l->hear || vasprintf(&line, format, args) < 0) return;
+  l->hear(l->hearer, format, line);
+  free(line);
+}
+
 void log_line(run_log *l, const char *format, ...) {
-  va_list args;
+  va_list args, again;
   va_start(args, format);
+  va_copy(again, args);
   log_print_line(l, format, args);
+  log_be_heard(l, format, again);
+  va_end(again);
   va_end(args);
 }
 

@@ -15,6 +15,9 @@ typedef struct run_log {
   bool redraw;   /* a terminal: the progress line is redrawn in place */
   int failed;    /* errno of the write that ended the log; 0: no write has failed */
   double next;   /* when to show progress again: seconds since the start if redrawn, else tenths of the run */
+  void (*hear)(void *hearer, const char *format,
+               const char *line); /* NULL, or gets each line, printed or not */
+  void *hearer;
 } run_log;
 
 /* Prints one line and adds the newline. Several threads may. */

@@ -14,6 +14,7 @@
 #include "shot/restart.h"
 #include "shot/save_field.h"
 #include "shot/storage.h"
+#include "warnings.h"
 
 static double dry_run_mib(double bytes) {
   return bytes / 1048576;
@@ -220,10 +221,19 @@ static int dry_run_take(const job *j, int i, message *m, error *e) {
   return message_share(m, j->files->compute, e);
 }
 
-/* Can the shot be placed, and are its observed traces its own? Better refused now than after all others. */
-static int dry_run_other(const job *j, engine *g, int i, error *e) {
+/* An initial field of its own: that of the first shot has been read. */
+static int dry_run_check_own(const job *j, const shot *s, error *e) {
+  const config *c = s->config;
+  const bool same = strcmp(c->initial_file, j->config->initial_file) == 0;
+  return c->initial == INITIAL_FILE && !same ? initial_file_read(s, dry_run_take_nothing, NULL, e) : 0;
+}
+
+/* Can the shot be placed, are its files there, and its observed traces its own? Better refused now than after all
+ * others. */
+static int dry_run_other(const job *j, engine *g, int i, warnings *warns, error *e) {
   const shot_lines *lines = j->survey.lines;
   run_log silent = {.to = NULL};
+  warnings_hear(&silent, warns);
   shot s = {.engine = NULL};
   gradient back = {.shot = NULL};
   message m = {0};
@@ -231,7 +241,9 @@ static int dry_run_other(const job *j, engine *g, int i, error *e) {
   if (!dry_run_take(j, i, &m, e)) {
     files_carry_config(&m, &c);
     const shot_setup setup = {c, j->command, &silent, NULL, NULL, NULL};
-    if (!shot_plan(&s, g, &setup, e) && !gradient_plan(&back, &s, e)) gradient_check(&back, 0, &s, e);
+    if (!shot_plan(&s, g, &setup, e) && !sources_check(&s.sources, c, e) && !dry_run_check_own(j, &s, e) &&
+        !gradient_plan(&back, &s, e) && !gradient_check(&back, 0, &s, e))
+      announce_shot(&s);
   }
   gradient_close(&back);
   shot_close(&s);
@@ -244,11 +256,22 @@ static int dry_run_other(const job *j, engine *g, int i, error *e) {
   return error_agree(e, j->files->compute);
 }
 
-static int dry_run_others(const job *j, engine *g, error *e) {
-  int count = j->survey.lines && config_has_gradient(j->config) ? j->survey.lines->count : 0;
+/* first: what the first shot warns of. */
+static int dry_run_others(const job *j, engine *g, const warnings *first, error *e) {
+  const shot_lines *lines = j->survey.lines;
+  int count = lines ? lines->count : 0;
+  warnings_tally all = {.list = NULL};
   TRY(message_broadcast(&count, sizeof count, j->files->compute, e));
-  for (int i = 1; i < count; i++) TRY(dry_run_other(j, g, i, e));
-  return 0;
+  if (!warnings_add(&all, first, 0, e)) warnings_add(&all, first, 1, e);
+  error_agree(e, j->files->compute);
+  for (int i = 1; i < count && !e->id; i++) {
+    warnings one;
+    if (!dry_run_other(j, g, i, &one, e)) warnings_add(&all, &one, i + 1, e);
+    error_agree(e, j->files->compute);
+  }
+  if (lines && !e->id) warnings_tell(&all, lines, j->log);
+  warnings_free(&all);
+  return e->id;
 }
 
 /* --- the whole ---------------------------------------------------------------------------------------------------- */
@@ -258,13 +281,16 @@ static int dry_run_leg(const job *j, const checkpoint *from, double *seconds, er
   engine g = {.dev = NULL};
   shot s = {.engine = NULL};
   const bool restarts = from->name[0];
+  warnings first = {.count = 0};
   run_plan(j, &g, &s, restarts ? from : NULL, false, e);
   const request verify = {FILES_VERIFY_CHECKPOINT, .own.from = from};
   if (!e->id && restarts && !files_do(j->files, &verify, e))
     log_line(j->log, "restart from %s, step %" PRId64 ": it is intact and of this run", from->name,
              from->step);
+  if (j->survey.lines) warnings_hear(j->log, &first);
   if (!e->id) dry_run_describe(j, &s, e);
-  if (!error_agree(e, j->files->compute) && !dry_run_check_files(&s, e) && !dry_run_others(j, &g, e))
+  j->log->hear = NULL;
+  if (!error_agree(e, j->files->compute) && !dry_run_check_files(&s, e) && !dry_run_others(j, &g, &first, e))
     log_line(j->log, "dry run: everything is in place");
   const int64_t left = g.physics.steps - (restarts ? from->step : 0);
   shot_close(&s);

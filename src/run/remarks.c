@@ -393,19 +393,22 @@ static void remarks_narrow(const shot *s) {
              1.005 * REMARKS_POINTS / WAVELENGTH * config_coarsest(c));
 }
 
-static void remarks_waves(const shot *s) {
+static void remarks_medium(const shot *s) {
   const double SLOW = 50, FAST = 20000; /* m/s: slower than sound in anything, faster than in anything */
   const physics *p = &s->engine->physics;
-  announce_waves w;
   if (p->medium[0].min < SLOW || p->medium[0].max > FAST)
     log_line(s->log,
              "warning: [medium] velocity is from %.6g to %.6g m/s, but hardly a medium is slower than %g or "
              "faster "
              "than %g: is it in km/s, or other units?",
              p->medium[0].min, p->medium[0].max, SLOW, FAST);
+  remarks_fit(s);
+}
+
+static void remarks_waves(const shot *s) {
+  announce_waves w;
   remarks_narrow(s);
   remarks_layers(s);
-  remarks_fit(s);
   if (s->sources.count == 0) return;
   remarks_uncovered(s);
   remarks_stretched(s);
@@ -417,9 +420,27 @@ static void remarks_waves(const shot *s) {
 
 /* --- all of them ------------------------------------------------------------------------------------------------ */
 
+/* Of where and when it begins, and is observed. */
+static void remarks_shot(const shot *s) {
+  const bool rest = remarks_at_rest(s->config);
+  if (s->from) return; /* the checkpoint says what the field is */
+  remarks_gaussian(s);
+  const int sounding = remarks_silent(s);
+  if (rest && !sounding)
+    log_line(s->log, "warning: nothing can happen: the initial field is 0, and nothing changes it");
+  else
+    remarks_receivers(s, rest);
+  if (equation_has(s->config->equation, HAS_SOURCES)) remarks_waves(s);
+}
+
+void announce_shot(const shot *s) {
+  const char *why = s->receivers.time.why;
+  if (why[0]) log_line(s->log, "warning: dispersion kept in traces: %s", why);
+  remarks_shot(s);
+}
+
 void announce_remarks(const shot *s) {
   const config *c = s->config;
-  const bool rest = remarks_at_rest(c);
   if (c->idle[0]) log_line(s->log, "ignored settings: %s", c->idle);
   if (!c->output_final && !c->output_every && c->receivers == RECEIVERS_NONE && !config_has_maps(c) &&
       !c->checkpoint_every_steps && c->checkpoint_every_seconds <= 0)
@@ -428,14 +449,8 @@ void announce_remarks(const shot *s) {
   if (stop_stale())
     log_line(s->log, "warning: SLURM_JOB_END_TIME = %s was before the program began: it does not count",
              getenv("SLURM_JOB_END_TIME"));
-  if (s->from) return; /* the checkpoint says what the field is */
-  remarks_gaussian(s);
-  const int sounding = remarks_silent(s);
-  if (rest && !sounding)
-    log_line(s->log, "warning: nothing can happen: the initial field is 0, and nothing changes it");
-  else
-    remarks_receivers(s, rest);
-  if (equation_has(c->equation, HAS_SOURCES)) remarks_waves(s);
+  if (!s->from && equation_has(c->equation, HAS_SOURCES)) remarks_medium(s);
+  remarks_shot(s);
 }
 
 void announce_left(const shot *s) {

@@ -224,10 +224,14 @@ static int survey_open_slots(survey_group *v, error *e) {
 static int survey_announce(survey_group *v, error *e) {
   survey_slot *t = &v->slots[0];
   error unread = {0};
+  warnings told;
+  if (v->first.way) warnings_hear(v->log, &told);
   const shot_setup setup = {v->job->config, v->job->command, v->log, NULL, NULL, NULL};
   if (!shot_plan(&t->shot, &v->engine, &setup, &unread) && !announce(&t->shot, e))
     gradient_announce(&t->back);
-  return e->id;
+  if (!v->first.way) return e->id;
+  v->log->hear = NULL;
+  return e->id ? e->id : shot_queue_warned(v->queue, &told, e);
 }
 
 /* Plans the engine, and finds out what is left to do. */

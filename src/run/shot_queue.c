@@ -20,7 +20,8 @@ typedef struct queue_entry {
   enum shot_state state;
   int exit;       /* -1: none */
   double seconds; /* < 0: unknown */
-  char *why;      /* it failed or stopped; owned */
+  char *why;      /* it failed or stopped; owned, as is the next one */
+  char *warnings;
   enum shot_found there;
   char fingerprint[DIGEST_TEXT];
 } queue_entry;
@@ -39,6 +40,7 @@ struct shot_queue {
   int under_way, gone;  /* shots; groups that ask no more */
   bool *told;           /* groups that know of `stop`; owned */
   shot_totals totals;
+  warnings_tally warned;
   int shown;                  /* shots of the latest progress line */
   double begin, limit, spent; /* s: MPI_Wtime(); since stop_begin; of the shots that this run has done */
   double written;             /* clock_seconds() of the latest table */
@@ -132,19 +134,35 @@ static void queue_print_text(FILE *to, const char *text) {
   fputc('"', to);
 }
 
-/* Seconds that the shot took, by an earlier run's table; < 0: it does not say. */
-static double queue_past_seconds(const char *table, const char *name) {
+/* The text of a field of the table; NULL: it is empty. To be freed. */
+static char *queue_read_text(const char *from) {
+  const bool quoted = *from == '"';
+  char *text = NULL;
+  size_t length = 0;
+  FILE *to = open_memstream(&text, &length);
+  if (!to) return NULL;
+  for (from += quoted; *from && (quoted ? *from != '"' || *++from == '"' : *from != '\n'); from++)
+    fputc(*from, to);
+  if (fclose(to) == 0 && length) return text;
+  free(text);
+  return NULL;
+}
+
+/* What an earlier run's table says of a shot that is done: its seconds, < 0 where it does not, and its warnings. */
+static void queue_read_past(const char *table, const char *name, queue_entry *n) {
   char key[600] = "";
   FILE *to = table ? fmemopen(key, sizeof key, "w") : NULL;
-  if (!to) return -1;
+  n->seconds = -1;
+  if (!to) return;
   fputc(',', to);
   queue_print_text(to, name);
   fputc(',', to);
   fclose(to);
   const char *at = strstr(table, key);
-  double seconds = -1;
   for (int field = 0; at && field < 3; field++) at = strchr(field ? at + 1 : at + strlen(key), ',');
-  return at && sscanf(at, ",%lf", &seconds) == 1 ? seconds : -1;
+  if (!at || sscanf(at, ",%lf", &n->seconds) != 1) return;
+  for (int field = 0; at && field < 2; field++) at = strchr(at + 1, ','); /* no error, then the warnings */
+  if (at) n->warnings = queue_read_text(at + 1);
 }
 
 static int queue_look_at(shot_queue *q, queue_digests *all, int i, const char *table, error *e) {
@@ -165,7 +183,7 @@ static int queue_look_at(shot_queue *q, queue_digests *all, int i, const char *t
   all->other += n->there == SHOT_OTHER;
   if (n->there != SHOT_DONE || e->id) return e->id;
   *n = (queue_entry){QUEUE_DONE, .there = SHOT_DONE};
-  n->seconds = queue_past_seconds(table, q->s.lines->list[i].name);
+  queue_read_past(table, q->s.lines->list[i].name, n);
   q->totals.done++, q->totals.before++;
   return 0;
 }
@@ -197,7 +215,7 @@ static int queue_look(shot_queue *q, error *e) {
 /* --- the table ---------------------------------------------------------------------------------------------------- */
 
 static void queue_print_table(const shot_queue *q, FILE *to) {
-  fputs("number,name,line,state,exit,seconds,error\n", to);
+  fputs("number,name,line,state,exit,seconds,error,warnings\n", to);
   for (int i = 0; i < q->totals.shots; i++) {
     const queue_entry *n = &q->entries[i];
     const shot_line *l = &q->s.lines->list[i];
@@ -212,6 +230,8 @@ static void queue_print_table(const shot_queue *q, FILE *to) {
     if (n->seconds >= 0) fprintf(to, "%.6g", n->seconds);
     fputc(',', to);
     if (n->why) queue_print_text(to, n->why);
+    fputc(',', to);
+    if (n->warnings) queue_print_text(to, n->warnings);
     fputc('\n', to);
   }
 }
@@ -279,10 +299,15 @@ static void queue_record(shot_queue *q, const shot_report *r) {
   queue_entry *n = &q->entries[r->number - 1];
   const shot_line *l = &q->s.lines->list[r->number - 1];
   const bool stopped = r->failed.id == ERROR_STOPPED;
+  free(n->why);
+  free(n->warnings);
   n->state = stopped ? QUEUE_LEFT : r->failed.id ? QUEUE_FAILED : QUEUE_DONE;
   n->exit = error_exit_code(r->failed.id);
   n->seconds = r->seconds;
-  if (r->failed.id) n->why = strdup(r->failed.text);
+  error lack = {0}; /* of memory */
+  n->why = r->failed.id ? strdup(r->failed.text) : NULL;
+  n->warnings = warnings_join(&r->warns);
+  if (!stopped) warnings_add(&q->warned, &r->warns, r->number, &lack);
   q->under_way--, q->changed = true;
   if (n->state == QUEUE_DONE) q->totals.done++, q->spent += r->seconds;
   if (n->state != QUEUE_FAILED) return;
@@ -498,6 +523,10 @@ int shot_queue_open(shot_queue **opened, const shot_queue_setup *setup, int *lef
   return message_broadcast(left, sizeof *left, q->comm, e);
 }
 
+int shot_queue_warned(shot_queue *q, const warnings *of, error *e) {
+  return warnings_add(&q->warned, of, 0, e);
+}
+
 int shot_queue_start(shot_queue *q, error *e) {
   int threads, rc = 0;
   MPI_TRY(e, MPI_Query_thread(&threads));
@@ -532,6 +561,7 @@ static int queue_leave(shot_queue *q, error *e) {
 
 static int queue_conclude(shot_queue *q, error *e) {
   const shot_totals *t = &q->totals;
+  warnings_tell(&q->warned, q->s.lines, q->s.log);
   if (q->started) q->totals.seconds = MPI_Wtime() - q->begin;
   TRY(queue_write_table(q, true, e));
   if (t->done + t->failed < t->shots)
@@ -556,8 +586,10 @@ int shot_queue_finish(shot_queue *q, shot_totals *totals, error *e) {
 
 void shot_queue_close(shot_queue *q) {
   if (!q) return;
-  for (int i = 0; q->entries && i < q->totals.shots; i++) free(q->entries[i].why);
+  for (int i = 0; q->entries && i < q->totals.shots; i++)
+    free(q->entries[i].why), free(q->entries[i].warnings);
   if (q->comm != MPI_COMM_NULL) MPI_Comm_free(&q->comm);
+  warnings_free(&q->warned);
   free(q->entries);
   free(q->told);
   free(q);

@@ -9,6 +9,7 @@
 #include "config/shots.h"
 #include "io/files.h"
 #include "io/message.h"
+#include "warnings.h"
 
 typedef struct shot_queue shot_queue;
 
@@ -33,6 +34,7 @@ typedef struct shot_report {
   double seconds;
   int stopped; /* number of a signal that ended it, or that came meanwhile; -1: the wall time runs out; 0: neither */
   error failed; /* id 0: it is done; STOPPED: it is still to be done */
+  warnings warns;
 } shot_report;
 
 /* What a group gets. */
@@ -50,6 +52,8 @@ const char *shot_queue_says(enum on_stop_kind kind);
 /* Finds out what is done, and writes the table. *left: shots that are not. Collective over setup->comm, agreed.
  * shot_queue_close it, also after a failure. */
 int shot_queue_open(shot_queue **opened, const shot_queue_setup *setup, int *left, error *e);
+/* What the log warns of by the first shot already. On the first rank. */
+int shot_queue_warned(shot_queue *q, const warnings *of, error *e);
 /* Starts the thread: the first shot begins. Collective, agreed. */
 int shot_queue_start(shot_queue *q, error *e);
 /* For the first rank of a group: reports a shot, and gets the next one. `m`: empty; it holds the order for message_share. */

@@ -25,9 +25,10 @@ typedef struct survey_shot {
   restart from;
   double begin; /* MPI_Wtime() */
   shot_report report;
-  error ready; /* survey_make_ready */
-  shot row;    /* of a stack: what it is there, */
-  int place;   /* and where; -1: it could not begin */
+  run_log silent; /* its warnings come into the report */
+  error ready;    /* survey_make_ready */
+  shot row;       /* of a stack: what it is there, */
+  int place;      /* and where; -1: it could not begin */
 } survey_shot;
 
 /* What steps: a shot, or a stack of them. */

@@ -28,15 +28,16 @@ static int survey_plan_shot(survey_slot *slot, survey_shot *t, error *e) {
   const survey_group *v = slot->v;
   const config *c = t->order.config;
   const bool checkpoints = v->job->config->survey_on_stop == ON_STOP_CHECKPOINT;
-  t->from = (restart){.name = checkpoints ? "auto" : NULL,
-                      .path = c->checkpoint_path,
-                      .log = &slot->silent,
-                      .files = &v->group};
+  t->from = (restart){
+      .name = checkpoints ? "auto" : NULL, .path = c->checkpoint_path, .log = &t->silent, .files = &v->group};
   TRY(restart_open(&t->from, e));
   for (;;) {
     const checkpoint *from = t->from.from.name[0] ? &t->from.from : NULL;
-    const shot_setup setup = {c, v->job->command, &slot->silent, from, &t->of, NULL};
-    if (!shot_plan(&slot->shot, &slot->v->engine, &setup, e)) return 0;
+    const shot_setup setup = {c, v->job->command, &t->silent, from, &t->of, NULL};
+    if (!shot_plan(&slot->shot, &slot->v->engine, &setup, e)) {
+      announce_shot(&slot->shot);
+      return 0;
+    }
     if (restart_pass_over(&t->from, e)) continue;
     if (e->id != ERROR_CHECKPOINT_DIFFERS) return e->id;
     *e = (error){0}; /* another shot's: this one begins, and moves them aside */
@@ -69,9 +70,10 @@ static int survey_begin_shot(survey_slot *t, error *e) {
 }
 
 static int survey_begin_row(survey_slot *t, survey_shot *one, error *e) {
-  const shot_setup setup = {one->order.config, t->v->job->command, &t->silent, NULL, &one->of, &t->shot};
+  const shot_setup setup = {one->order.config, t->v->job->command, &one->silent, NULL, &one->of, &t->shot};
   TRY(survey_move_aside(t->v, one, e));
   TRY(shot_plan(&one->row, &t->v->engine, &setup, e));
+  announce_shot(&one->row);
   return shot_begin(&one->row, e);
 }
 
@@ -132,6 +134,7 @@ static int survey_take(survey_slot *slot, error *e) {
   TRY(message_share(&t->message, v->engine.comm, e));
   shot_queue_read(&t->message, &t->order);
   t->report = (shot_report){.number = t->order.number};
+  warnings_hear(&t->silent, &t->report.warns);
   v->over = t->order.number == 0;
   t->of = (shot_of_survey){t->order.fingerprint, t->order.fresh, v->job->config->survey_on_stop,
                            v->engine.rank == 0 ? shot_queue_stopped : NULL, v->queue};

@@ -20,7 +20,7 @@ SURVEY = {"grid.nx": 24, "grid.ny": 16, "grid.nz": 24, "time.steps": 30, "equati
           "medium.velocity": "in.h5:/v", "boundary.all": "absorbing", "boundary.width": 4, "boundary.z_lo": "dirichlet",
           "source.1.f0": 60, "source.1.position": "12 8 9", "receivers.points": "3 4 3.5, 20 11 7", "report.check_every": 10,
           "output.path": "out/line", "output.final": "off", "survey.shots": "shots.txt"}
-NAMES = "number,name,line,state,exit,seconds,error"
+NAMES = "number,name,line,state,exit,seconds,error,warnings"
 
 
 def prepare(program, lines, **changes):
@@ -171,6 +171,27 @@ def lines(program):
             program.fail(2, ["new/none", "No such file or directory"], config, f"output.path={path}")
     single = program.succeed(config, "survey.shots=", "output.name=x")
     check("ignored settings: [output] name" in single.out, f"{single}")
+
+
+@case
+def warned(program):
+    """Every shot is looked at: a kind of warning is told once, with the number of shots and the first; the table has all."""
+    rows = ["source.1.position='12 8 9'", "source.1.position='1 8 9'", "source.1.position='2 8 9' source.1.amplitude=0", "source.1.f0=50"]
+    layers, silent = "1 of 1 sources and 0 of 2 receivers lie in absorbing layers", "every source emits nothing"
+    for about, changes in (("3D", {}), ("rows of a stack", {"grid.ny": 1, "survey.at_once": 3, "medium.velocity": 2000})):
+        config = prepare(program, rows, **{"receivers.points": "12 8 12, 11 8 12", "source.1.f0": 40} | changes)
+        for args in (["--dry-run"], [], ["--verbose"]):  # the last finds all done, and keeps what the table says
+            log = program.succeed(*args, config).out
+            again = args == ["--verbose"]
+            wanted = [f"warning: 2 shots, first 0002 (shots.txt:2): {layers}", f"warning: 1 shot, first 0003 (shots.txt:3): {silent}"]
+            check(all(log.count(text) == (not again) for text in wanted), f"{about} {args}: {log}")
+            check(log.count(layers) <= 1, f"{about} {args}: told twice: {log}")
+        errors = [row["warnings"] for row in table(program)]
+        check([layers in text for text in errors] == [False, True, True, False], f"{about}: {errors}")
+        check([silent in text for text in errors] == [False, False, True, False], f"{about}: {errors}")
+        shutil.rmtree(program.folder / "out")
+    config = prepare(program, ["initial.u=in.h5:/u", "initial.u=in.h5:/u2"])
+    program.fail(2, ["shots.txt:2: ", "in.h5"], "--dry-run", config)
 
 
 @case
