@@ -7,7 +7,7 @@
 #define STENCIL_CONFIG_KEYS_H
 
 #include "config_internal.h"
-#include "kernels/statistics.h"
+#include "kernels/operations/statistics.h"
 
 /* Numbers are kept far from the edges of float32 (fields) and float64 (lengths, whose squares are taken). */
 static const range FIELD_VALUE = {-3e38, 3e38};

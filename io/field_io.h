@@ -9,7 +9,7 @@
 #define STENCIL_FIELD_IO_H
 
 #include "config/config.h"
-#include "kernels/statistics.h"
+#include "kernels/operations/statistics.h"
 #include "halo/slab.h"
 #include "packing.h"
 #include "rows.h"

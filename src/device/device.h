@@ -14,7 +14,7 @@
 #include <stdint.h>
 #include "base/error.h"
 #include "kernels/kernel.h"
-#include "kernels/operation.h"
+#include "kernels/operations/operation.h"
 
 #ifdef __cplusplus
 extern "C" {

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "cuda_device.cuh"
-#include "kernels/statistics.h"
+#include "kernels/operations/statistics.h"
 
 int cuda_failed(error *e, const char *call, cudaError_t status) {
   char name[64];

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "kernels/host_share.h"
-#include "kernels/host_simd.h"
+#include "kernels/host/host_simd.h"
 
 static const double PATIENCE = 5e-3; /* s */
 

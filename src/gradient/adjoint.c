@@ -3,7 +3,7 @@
 #include <string.h>
 #include "base/error_mpi.h"
 #include "base/numbers.h"
-#include "kernels/operation.h"
+#include "kernels/operations/operation.h"
 
 /* --- rows of a stack -------------------------------------------------------------------------------------------- */
 

@@ -1,7 +1,7 @@
 /* The way back of a shot: the exact adjoint of its steps, which gives the gradient of any function of its traces
  * (docs/GRADIENT.md). With nu = m lambda its step is the forward step: the same kernel on the same medium, from the last step
  * to the first. What receivers got is injected where they are; the layers are transposed (physics/absorb_back.h). Each step
- * adds to the gradient what the forward field of its step, recalled, makes of what m multiplies (kernels/terms.h). */
+ * adds to the gradient what the forward field of its step, recalled, makes of what m multiplies (terms.h). */
 #ifndef STENCIL_ADJOINT_H
 #define STENCIL_ADJOINT_H
 

@@ -6,7 +6,7 @@
 #include "base/error_mpi.h"
 #include "base/numbers.h"
 #include "base/thread.h"
-#include "kernels/operation.h"
+#include "kernels/operations/operation.h"
 #include "physics/initial.h"
 
 /* --- what comes of the steps back --------------------------------------------------------------------------------- */

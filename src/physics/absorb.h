@@ -1,11 +1,11 @@
-/* Absorbing layers of a run: their profiles, their state in device memory, their launches. kernels/absorb.h says what a
+/* Absorbing layers of a run: their profiles, their state in device memory, their launches. kernels/layers says what a
  * layer computes. */
 #ifndef STENCIL_ABSORB_STATE_H
 #define STENCIL_ABSORB_STATE_H
 
 #include <stdbool.h>
 #include "config/config.h"
-#include "kernels/absorb_back.h"
+#include "kernels/layers/absorb_back.h"
 #include "device/device.h"
 #include "fields.h"
 #include "physics.h"
@@ -38,7 +38,7 @@ void absorb_plan(absorb *a, const problem *on);
  * nothing without absorbing faces. on->dev must outlive it; on->files is not used. Not collective. absorb_close it,
  * also after a failure. */
 int absorb_open(absorb *a, const problem *on, const kernel_args *weights, absorb_motion motion, error *e);
-/* The same for their transpose (kernels/absorb_back.h), beside `forward` layers, which are open and outlive it. */
+/* The same for their transpose (absorb_back.h of kernels), beside `forward` layers, which are open and outlive it. */
 int absorb_open_back(absorb *a, const problem *on, const absorb *forward, error *e);
 /* Bytes of device memory that absorb_open_back takes on this slab. */
 size_t absorb_back_bytes(const config *c, const slab *s);

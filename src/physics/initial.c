@@ -1,7 +1,7 @@
 #include "initial.h"
 #include <math.h>
 #include "base/numbers.h"
-#include "kernels/operation.h"
+#include "kernels/operations/operation.h"
 
 enum { INITIAL_ROW = 512 /* points */ };
 

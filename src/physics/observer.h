@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include "io/checkpoint.h"
-#include "kernels/wavefront.h"
+#include "kernels/host/wavefront.h"
 
 /* What a checkpoint's array of an observer needs to remember of it: as it was when the checkpoint was begun. */
 typedef struct observed {

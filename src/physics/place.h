@@ -4,7 +4,7 @@
 
 #include "config/config.h"
 #include "io/files.h"
-#include "kernels/operation.h"
+#include "kernels/operations/operation.h"
 
 typedef struct place {
   int index; /* of the point at or before the position, in [0, n) */

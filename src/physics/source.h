@@ -2,7 +2,7 @@
 #ifndef STENCIL_SOURCE_H
 #define STENCIL_SOURCE_H
 
-#include "kernels/wavefront.h"
+#include "kernels/host/wavefront.h"
 #include "physics.h"
 #include "source_set.h"
 

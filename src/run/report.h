@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
-#include "kernels/statistics.h"
+#include "kernels/operations/statistics.h"
 #include "base/error.h"
 #include "shot/shot.h"
 

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include "base/error_mpi.h"
 #include "base/numbers.h"
-#include "kernels/operation.h"
+#include "kernels/operations/operation.h"
 
 static const double PI = 3.14159265358979323846;
 /* Of sums over frequencies until they are written: so sums over many steps of great fields stay in the range of float32. */

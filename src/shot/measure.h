@@ -1,4 +1,4 @@
-/* Statistics of the whole field (kernels/statistics.h), measured on all ranks' devices together. */
+/* Statistics of the whole field (kernels/operations/statistics.h), measured on all ranks' devices together. */
 #ifndef STENCIL_MEASURE_H
 #define STENCIL_MEASURE_H
 
@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include "device/device.h"
 #include "halo/slab.h"
-#include "kernels/statistics.h"
+#include "kernels/operations/statistics.h"
 
 typedef struct measure {
   device *

@@ -1,10 +1,10 @@
-/* The persistent schedule: each launch does a batch of steps (kernels/persistent.cu). It replaces the two streams and
+/* The persistent schedule: each launch does a batch of steps (persistent.cu). It replaces the two streams and
  * the halo exchange of every step. */
 #ifndef STENCIL_SCHEDULE_PERSISTENT_H
 #define STENCIL_SCHEDULE_PERSISTENT_H
 
 #include "halo/halo.h"
-#include "kernels/operation.h"
+#include "kernels/operations/operation.h"
 
 enum { PERSISTENT_SETS = 3 /* launches whose outcome has not been read, at most */ };
 

@@ -2,8 +2,8 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
-#include "kernels/host_simd.h"
-#include "kernels/terms.h"
+#include "kernels/host/host_simd.h"
+#include "kernels/equations/terms.h"
 #include "pass.h"
 #include "base/error_mpi.h"
 #include "version.h"

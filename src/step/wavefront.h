@@ -1,10 +1,10 @@
-/* What the step loop needs for kernels/wavefront.h: several steps a pass on the host device. */
+/* What the step loop needs for kernels/host/wavefront.h: several steps a pass on the host device. */
 #ifndef STENCIL_WAVEFRONT_H
 #define STENCIL_WAVEFRONT_H
 
 #include "base/log.h"
 #include "config/config.h"
-#include "kernels/wavefront.h"
+#include "kernels/host/wavefront.h"
 
 struct stepper;
 

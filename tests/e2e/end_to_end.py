@@ -332,7 +332,7 @@ def statistics_of(program, step):
 
 
 def check_quantiles(field, numbers, counts, quantiles):
-    """The formula of kernels/statistics.h, to the bit; and numpy's quantiles of the values themselves, to within a bin."""
+    """The formula of operations/statistics.h, to the bit; and numpy's quantiles of the values themselves, to within a bin."""
     low, high, width = numbers[0], numbers[1], numbers[1] - numbers[0]
     up_to = np.cumsum(counts)
     for name, percent in QUANTILES.items():

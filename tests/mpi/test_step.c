@@ -2,7 +2,7 @@
  * overlap on or off, with or without profiling, on every backend of this machine. */
 #include "step_harness.h"
 #include "mpi_main.h"
-#include "kernels/operation.h"
+#include "kernels/operations/operation.h"
 #include <stdio.h>
 #include <time.h>
 #include "shot/snapshot.h"

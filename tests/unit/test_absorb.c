@@ -2,7 +2,7 @@
  *   test_absorb [cuda]   on the host device, or on a GPU
  * STENCIL_TEST_SMALL: two steps of each kind of long rows on one slab, for tools that watch kernels. */
 #include "absorb_harness.h"
-#include "kernels/host_simd.h"
+#include "kernels/host/host_simd.h"
 
 static void check_same(const grid_field *got, const grid_field *expected, const char *what, int which) {
   for (int z = 0; z < got->nz; z++)

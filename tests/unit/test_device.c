@@ -4,7 +4,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <time.h>
-#include "kernels/statistics.h"
+#include "kernels/operations/statistics.h"
 
 enum {
   COUNT = 3 * 1000 * 1000 + 7

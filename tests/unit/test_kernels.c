@@ -1,8 +1,8 @@
 /* Every kernel of kernels.def gives the bits of the reference, through the device interface and on every backend this
  * machine has, own points and ghosts, and writes nothing else but padding. The ghosts' rules are random on each face. */
 #include "device/device.h"
-#include "kernels/host_ask.h"
-#include "kernels/host_simd.h"
+#include "kernels/host/host_ask.h"
+#include "kernels/host/host_simd.h"
 #include "launch_case.h"
 
 /* --- who runs a case: each instruction set called directly, each kernel through a device ------------------------- */

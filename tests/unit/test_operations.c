@@ -1,10 +1,10 @@
-/* Ghosts, point sources and receivers of kernels/operation.h against plain loops, bit for bit: for every cut of the planes, on the
+/* Ghosts, point sources and receivers of operation.h against plain loops, bit for bit: for every cut of the planes, on the
  * host or, with the argument "cuda", on CUDA. */
 #include "tests/backend_main.h"
 #include <math.h>
 #include <stdio.h>
 #include "ghost_rules.h"
-#include "kernels/host_simd.h"
+#include "kernels/host/host_simd.h"
 
 static device *dev;
 /* A field on the device, and what it should hold. */

@@ -3,7 +3,7 @@
  * tests/e2e/wavefront.py. */
 #include "launch_case.h"
 #include "device/device.h"
-#include "kernels/wavefront.h"
+#include "kernels/host/wavefront.h"
 #include <stdlib.h>
 
 enum { PASSES = 2 };

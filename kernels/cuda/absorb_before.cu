@@ -1,0 +1,201 @@
+/* What comes before the sweep and the walks through whole points (absorb_whole.cuh): the addends of layers along x.
+ *
+ * A lane takes one pack of an end of a row, and a warp both ends of as many rows as it has lanes for (three, of layers
+ * of 20 points): the state of rows follows one another in memory, so that a warp reads and writes whole stretches of
+ * it. Packs of high ends are turned round in registers; one code does both. What a pack needs of its neighbours lanes
+ * pass on. Nothing of what is loaded is touched before all of it is asked for, or loads wait for one another. */
+#include "kernels/layers/absorb.cuh"
+#include "kernels/launch_behind.cuh"
+#include "star.cuh"
+
+namespace absorbing {
+
+using star::PACK;
+
+enum {
+  BEFORE_WARPS = 8,
+  BEFORE_BLOCK = LANES * BEFORE_WARPS,
+  BEFORE_BLOCKS = 4 /* resident on a multiprocessor */
+};
+
+/* How rows are cut. A block does rows of one plane. */
+struct before_shell {
+  int end, row, rows; /* lanes for an end and for a row; rows a warp does */
+  unsigned inverse;   /* 2^16 / row, rounded up */
+};
+
+/* The pack of a lane; its points are counted inward. With WHOLE all packs lie in the layer and on 16 bytes of the
+ * state.
+ */
+template <bool WHOLE> struct row_pack {
+  const absorb_axis &s;
+  bool high, outermost, innermost;
+  int row, inward, outward; /* row: of the warp's; in- and outward: the lanes beside */
+  int x, column;            /* of the pack's first point in memory, in a row and in a row of the state */
+  unsigned in_layer;        /* bits, inward */
+  float psi_a[PACK], psi_b[PACK], zeta_a[PACK], zeta_b[PACK];
+
+  __device__ __forceinline__ row_pack(const absorb_args &a, const before_shell &shell) : s(a.axis[0]) {
+    const int nx = a.field.nx, lane = (int)(threadIdx.x % LANES);
+    row = (int)((unsigned)lane * shell.inverse >> 16);
+    const int in_row = lane - row * shell.row;
+    high = s.lo == 0 || in_row >= shell.end;
+    inward = high ? lane - 1 : lane + 1, outward = high ? lane + 1 : lane - 1;
+    const int number = high ? shell.row - 1 - in_row : in_row;
+    outermost = number == 0, innermost = number == shell.end - 1;
+    const int past = !WHOLE && high ? (PACK - nx % PACK) % PACK : 0; /* the face, in the outermost pack */
+    const int first = number * PACK - past;
+    x = high ? nx - PACK - first : first;
+    column = high ? x - (nx - s.hi) + s.lo : x;
+    set_coefficients(a.width, first);
+  }
+  __device__ __forceinline__ void set_coefficients(int width, int first) {
+    const float *zeta = s.coefficients + first, *psi = zeta + 2 * width;
+    in_layer = 0;
+#pragma unroll
+    for (int n = 0; n < PACK; n++) {
+      const bool in = WHOLE || (first + n >= 0 && first + n < width);
+      in_layer |= (unsigned)in << n;
+      psi_a[n] = in ? psi[n] : 0, psi_b[n] = in ? psi[width + ABSORB_BEYOND + n] : 0;
+      zeta_a[n] = in ? zeta[n] : 0, zeta_b[n] = in ? zeta[width + n] : 0;
+    }
+  }
+  /* From memory's order to inward, or back. */
+  __device__ __forceinline__ void turn(float to[PACK], const float from[PACK]) const {
+#pragma unroll
+    for (int n = 0; n < PACK; n++) to[n] = high ? from[PACK - 1 - n] : from[n];
+  }
+  /* Does the layer hold point n of the pack in memory's order? */
+  __device__ __forceinline__ bool holds(int n) const {
+    return in_layer >> (high ? PACK - 1 - n : n) & 1;
+  }
+  __device__ __forceinline__ void get(float v[PACK], const float *from) const {
+    if (WHOLE)
+      star::load(v, from);
+    else
+#pragma unroll
+      for (int n = 0; n < PACK; n++)
+        if (holds(n)) v[n] = from[n];
+  }
+  __device__ __forceinline__ void put(float *to, const float inward_v[PACK]) const {
+    float v[PACK];
+    turn(v, inward_v);
+    if (WHOLE)
+      star::put(to, v);
+    else
+#pragma unroll
+      for (int n = 0; n < PACK; n++)
+        if (holds(n)) to[n] = v[n];
+  }
+};
+
+/* What a pack needs from memory, in memory's order; `next`: the pack of u past the layer, for the innermost. 0 where
+ * there is no row. */
+struct before_operands {
+  float u[PACK], next[PACK], psi[PACK], addend[PACK];
+};
+
+/* u of the pack and of those beside it, inward. u is 0 beyond the face. By all lanes of the warp. */
+template <bool WHOLE>
+static __device__ __forceinline__ void gather(float u[3 * PACK], const row_pack<WHOLE> &p,
+                                              const before_operands &o) {
+  p.turn(u + PACK, o.u);
+  p.turn(u + 2 * PACK, o.next);
+#pragma unroll
+  for (int n = 0; n < PACK; n++) {
+    const float outer = __shfl_sync(~0u, u[PACK + n], p.outward);
+    const float inner = __shfl_sync(~0u, u[PACK + n], p.inward);
+    u[n] = p.outermost ? 0 : outer;
+    if (!p.innermost) u[2 * PACK + n] = inner;
+  }
+}
+
+/* d(psi)/ds at the points of a pack; psi: theirs, behind which it puts those of the next three points. By all lanes of
+ * the warp. */
+template <bool WHOLE>
+static __device__ __forceinline__ void slopes(float slope[PACK], float psi[PACK + ABSORB_BEYOND],
+                                              const row_pack<WHOLE> &p) {
+#pragma unroll
+  for (int k = 0; k < ABSORB_BEYOND; k++) {
+    const float inner = __shfl_sync(~0u, psi[k], p.inward);
+    psi[PACK + k] = p.innermost ? 0 : inner;
+  }
+#pragma unroll
+  for (int n = 0; n < PACK; n++) slope[n] = absorb_slope(&p.s, psi[n], psi[n + 1], psi[n + 2], psi[n + 3]);
+}
+
+template <bool WHOLE>
+static __global__ void __launch_bounds__(BEFORE_BLOCK, BEFORE_BLOCKS)
+    before(const __grid_constant__ absorb_args a, const __grid_constant__ before_shell shell) {
+  const row_pack<WHOLE> p(a, shell);
+  const absorb_axis &s = a.axis[0];
+  const int z = a.field.z_begin + (int)blockIdx.y,
+            warp = (int)(blockIdx.x * BEFORE_WARPS + threadIdx.x / LANES), y = warp * shell.rows + p.row;
+  const bool exists = p.row < shell.rows && y < a.field.ny;
+  const ptrdiff_t at = ((ptrdiff_t)z * a.field.ny + y) * (s.lo + s.hi) + p.column;
+  const absorb_addends addends = absorb_addends_of(&s, a.width, a.field.nz);
+  float *const addends_at = a.addends + absorb_addend_at(&addends, a.field.ny, p.high, {z, y, p.x});
+  const float *u_at = a.field.in + ((ptrdiff_t)a.field.plane * z + (ptrdiff_t)a.field.pitch * y + p.x);
+  before_operands o = {};
+  await_launch_before(); /* coefficients never change */
+  admit_next_launch();
+  if (exists) {
+    star::load(o.u, u_at);
+    if (p.innermost) star::load(o.next, u_at + (p.high ? -PACK : PACK));
+    p.get(o.psi, s.psi_in + at);
+    star::load(o.addend,
+               addends_at); /* a pack of no layer's points may be another row's: nobody uses its addends */
+  }
+  float u[3 * PACK], psi[PACK + ABSORB_BEYOND], slope[PACK], zeta[PACK], addend[PACK];
+  gather(u, p, o);
+  p.turn(psi, o.psi);
+  p.turn(addend, o.addend);
+  slopes(slope, psi, p);
+#pragma unroll
+  for (int n = 0; n < PACK; n++) {
+    zeta[n] = addend[n] - slope[n];
+    psi[n] = absorb_psi(p.psi_a[n], p.psi_b[n], a.difference, u + PACK + n, 1, psi[n]);
+  }
+  slopes(slope, psi, p);
+#pragma unroll
+  for (int n = 0; n < PACK; n++) {
+    const float second = absorb_second(&s, a.field.wx, u + PACK + n, 1);
+    zeta[n] = absorb_zeta(p.zeta_a[n], p.zeta_b[n], second, slope[n], zeta[n]);
+    addend[n] = 0.0f + (slope[n] + zeta[n]);
+  }
+  if (!exists) return;
+  p.put(s.psi_out + at, psi);
+  p.put(addends_at, addend);
+}
+
+/* The shell of a launch; a has layers along x. */
+static before_shell before_shell_of(const absorb_args &a) {
+  before_shell s = {};
+  const int past = (PACK - a.field.nx % PACK) % PACK;
+  s.end = star::ceil_div(a.width + past, PACK);
+  s.row = a.axis[0].lo > 0 && a.axis[0].hi > 0 ? 2 * s.end : s.end;
+  s.rows = LANES / s.row, s.inverse = (unsigned)star::ceil_div(1 << 16, s.row);
+  return s;
+}
+
+} // namespace absorbing
+
+extern "C" int absorb_cuda_before(const absorb_args *args, void *stream) {
+  using namespace absorbing;
+  constexpr int GRID_MAX = 65535; /* planes that a launch may have */
+  const kernel_args &f = args->field;
+  absorb_args a = *args;
+  if (a.axis[0].lo + a.axis[0].hi == 0) return cudaSuccess;
+  before_shell s = before_shell_of(a);
+  const bool whole = a.width % PACK == 0 && f.nx % PACK == 0;
+  const void *const kernel = reinterpret_cast<const void *>(whole ? before<true> : before<false>);
+  const unsigned blocks = blocks_for(f.ny, s.rows * BEFORE_WARPS);
+  void *parameters[] = {&a, &s};
+  cudaError_t status = cudaSuccess;
+  for (int z = f.z_begin; z < f.z_end && status == cudaSuccess; z = a.field.z_end) {
+    a.field.z_begin = z, a.field.z_end = f.z_end - z < GRID_MAX ? f.z_end : z + GRID_MAX;
+    status = launch_behind(kernel, dim3(blocks, (unsigned)(a.field.z_end - z)), BEFORE_BLOCK, 0,
+                           static_cast<cudaStream_t>(stream), parameters);
+  }
+  return (int)status;
+}

@@ -1,0 +1,223 @@
+/* A block's walk along an axis with tiles of the field across it, in a ring in shared memory that the copy engine
+ * fills:
+ *
+ *   a warp:     wait empty ─ copy tile | left | right ──► full        (AHEAD tiles in front; warps take turns)
+ *   a thread:   what it alone needs, one or two turns ahead, by copies of its own
+ *   each turn:  wait full ─ own points of the tile four rows on into registers ─ neighbours from the tile itself ─
+ * empty
+ *
+ * A warp owns a row of 128 points, a thread a pack of 4, whose four rows before and after it it has in registers. */
+#ifndef STENCIL_ABSORB_WALK_CUH
+#define STENCIL_ABSORB_WALK_CUH
+
+#include <cuda_pipeline_primitives.h>
+#include "kernels/layers/absorb.cuh"
+#include "bulk_tensor_launch.cuh"
+#include "star.cuh"
+
+namespace absorbing {
+
+using bulk_tensor::barrier;
+using star::PACK;
+
+enum {
+  WALK_WARPS = 8,  /* of a block: as many rows of a tile */
+  WALK_BLOCKS = 2, /* resident on a multiprocessor */
+  WALK_THREADS = WALK_WARPS * LANES,
+  TILE_X = LANES * PACK,
+  BOX = TILE_X * (WALK_WARPS + 2 * RADIUS), /* floats: a tile and the rows beside it */
+  SIDE = RADIUS * WALK_WARPS,               /* the columns at one side of it */
+  SLOT = BOX + 2 * SIDE,
+  SLOTS = 8,
+  AHEAD = SLOTS - RADIUS - 2, /* tiles that are asked for before they are needed */
+  OPERANDS = 10               /* packs of a thread's own, of one turn or of several */
+};
+/* What a thread alone needs in a turn; from ZETA_Y on: where two layers cross, of the layer along y. */
+enum operand { BEFORE, ZETA, OUT, MEDIUM, ADDEND, ZETA_Y, BEFORE_Y };
+static_assert((int)BEFORE_Y + ABSORB_BEYOND + 1 == OPERANDS && 2 * (ADDEND + 1) == OPERANDS,
+              "one turn, or two");
+
+constexpr int RING_FLOATS = SLOTS * SLOT, OWN_FLOATS = OPERANDS * WALK_THREADS * PACK;
+constexpr size_t WALK_SHARED = sizeof(float) * (RING_FLOATS + OWN_FLOATS) + sizeof(barrier) * 2 * SLOTS;
+
+/* u in boxes across the axis of a walk, and the columns beside them. No ghosts beyond layers: what lies outside a map
+ * comes as 0, as they are, without a read of memory. x, y, z: point (0, 0, 0) in the maps. */
+struct walk_maps {
+  CUtensorMap plane, side;
+  int x, y, z;
+};
+
+/* A walk: `count` rows, the first at (z, y, x), where `rows` rows across exist; i: in a layer, from its outer edge.
+ * Along y it stores `images` in z. */
+struct course {
+  int i, count, z, y, x, rows;
+  bool images;
+};
+
+/* A thread on its way along axis 1 (y) or 2 (z), up or down. It asks for its own operands TURNS turns ahead. FLAT: through
+ * a stack along z, whose rows do not look at each other (kernel_args.flat). */
+template <int AXIS, int INWARD, int TURNS, bool FLAT> struct walk {
+  static constexpr int HALO = FLAT ? 0 : RADIUS; /* rows of a tile before and after its own */
+  static constexpr int TILE = TILE_X * (WALK_WARPS + 2 * HALO);
+  const kernel_args &f;
+  const walk_maps &maps;
+  const course c;
+  float *ring, *own; /* tiles; the thread's operands */
+  barrier *full, *empty;
+  int lane, row, lanes; /* lanes: points of the pack that exist, < 1: none */
+  ptrdiff_t step, at;   /* from row to row; the pack in row 0 */
+  float u[2 * RADIUS + 1][PACK];
+
+  __device__ __forceinline__ walk(const kernel_args &args, const walk_maps &m, const course &where,
+                                  float *shared)
+      : f(args), maps(m), c(where), ring(shared) {
+    lane = (int)threadIdx.x % LANES, row = (int)threadIdx.x / LANES;
+    own = ring + RING_FLOATS + threadIdx.x * PACK;
+    full = reinterpret_cast<barrier *>(ring + RING_FLOATS + OWN_FLOATS), empty = full + SLOTS;
+    lanes = row < c.rows ? f.nx - x() : 0;
+    step = INWARD * (ptrdiff_t)(AXIS == 1 ? f.pitch : f.plane);
+    at = (ptrdiff_t)f.plane * z() + (ptrdiff_t)f.pitch * y() + x();
+  }
+  /* The pack in row 0. */
+  __device__ __forceinline__ int x() const { return c.x + lane * PACK; }
+  __device__ __forceinline__ int y() const { return c.y + (AXIS == 2 ? row : 0); }
+  __device__ __forceinline__ int z() const { return c.z + (AXIS == 1 ? row : 0); }
+
+  /* Starts the copy of tile j: row j - 4 of the walk. By one thread. */
+  __device__ __forceinline__ void fetch(int j) {
+    if (j >= c.count + 2 * RADIUS) return;
+    const int slot = j % SLOTS, along = INWARD * (j - RADIUS);
+    const int side_x = maps.x + c.x - RADIUS, side_y = maps.y + c.y + (AXIS == 1 ? along : 0),
+              side_z = maps.z + c.z + (AXIS == 2 ? along : 0);
+    const bool owned = j >= RADIUS && j < c.count + RADIUS;
+    float *to = ring + slot * SLOT;
+    bulk_tensor::wait(empty + slot, (j / SLOTS & 1) ^ 1);
+    bulk_tensor::arrive_and_expect(full + slot, (int)sizeof(float) * (TILE + (owned ? 2 * SIDE : 0)));
+    bulk_tensor::copy_box(to, &maps.plane, maps.x + c.x, side_y - (AXIS == 1 ? 0 : HALO),
+                          side_z - (AXIS == 2 ? 0 : HALO), full + slot);
+    if (!owned) return;
+    bulk_tensor::copy_box(to + BOX, &maps.side, side_x, side_y, side_z, full + slot);
+    bulk_tensor::copy_box(to + BOX + SIDE, &maps.side, side_x + RADIUS + TILE_X, side_y, side_z, full + slot);
+  }
+  __device__ __forceinline__ void wait_for(int j) { bulk_tensor::wait(full + j % SLOTS, j / SLOTS & 1); }
+  __device__ __forceinline__ void release(int j) {
+    __syncwarp();
+    if (lane == 0) bulk_tensor::arrive(empty + j % SLOTS);
+  }
+  /* The thread's pack in tile j. */
+  __device__ __forceinline__ const float *tile(int j) const {
+    return ring + j % SLOTS * SLOT + (row + HALO) * TILE_X + lane * PACK;
+  }
+
+  __device__ __forceinline__ float *operand(int t, int o) const {
+    return own + (t % TURNS * (OPERANDS / TURNS) + o) * (WALK_THREADS * PACK);
+  }
+  /* Starts the copy of those points of a pack whose bits are set. */
+  __device__ __forceinline__ void ask(int t, int o, const float *from, bool pack, unsigned points) const {
+    float *to = operand(t, o);
+    if (pack) return __pipeline_memcpy_async(to, from, sizeof(float4));
+#pragma unroll
+    for (int n = 0; n < PACK; n++)
+      if (points >> n & 1) __pipeline_memcpy_async(to + n, from + n, sizeof(float));
+  }
+  /* The copies of a turn are those between two calls of this. */
+  __device__ __forceinline__ void asked() const {
+    __pipeline_commit();
+  }
+  __device__ __forceinline__ void await_own() const {
+    __pipeline_wait_prior(TURNS - 1);
+  }
+  __device__ __forceinline__ void put(float *to, const float v[PACK], bool pack, unsigned points) const {
+    if (pack)
+      star::put(to, v);
+    else
+      star::put_points(to, v, points);
+  }
+  /* Bits: which points of the pack exist. */
+  __device__ __forceinline__ unsigned existing() const {
+    return lanes < 1 ? 0 : lanes < PACK ? (1u << lanes) - 1 : 15;
+  }
+
+  __device__ __forceinline__ void open() {
+    if (threadIdx.x == 0) {
+      for (int i = 0; i < SLOTS; i++)
+        bulk_tensor::barrier_init(full + i, 1), bulk_tensor::barrier_init(empty + i, WALK_WARPS);
+      bulk_tensor::barriers_ready();
+    }
+    __syncthreads();
+    if (threadIdx.x == 0)
+      for (int j = 0; j < SLOTS; j++) fetch(j);
+  }
+  /* Up to where the first turn can begin. */
+  __device__ __forceinline__ void start() {
+#pragma unroll
+    for (int j = 0; j < 2 * RADIUS; j++) {
+      wait_for(j);
+      star::load(u[j], tile(j));
+      if (j < RADIUS) release(j);
+    }
+    if (threadIdx.x == 0)
+      for (int j = SLOTS; j < 2 * RADIUS + AHEAD; j++) fetch(j);
+  }
+  /* Begins turn t: the tile four rows on is there. */
+  __device__ __forceinline__ void arrive(int t) {
+    if (lane == 0 && row == t % WALK_WARPS) fetch(t + 2 * RADIUS + AHEAD);
+    __syncwarp();
+    wait_for(t + 2 * RADIUS);
+    star::load(u[2 * RADIUS], tile(t + 2 * RADIUS));
+  }
+  __device__ __forceinline__ void look(float v[PACK], const float *centre, int r) const {
+    star::load(v, centre + r * TILE_X);
+  }
+  /* The stars of the pack, in the canonical order; in_row: it and 4 neighbours on both sides. */
+  __device__ __forceinline__ void star_of(float sum[PACK], float in_row[PACK + 2 * RADIUS], int t) const {
+    const float *centre = tile(t + RADIUS), *sides = ring + (t + RADIUS) % SLOTS * SLOT + BOX + row * RADIUS;
+    float near[PACK], far[PACK];
+    star::load(in_row, lane > 0 ? centre - PACK : sides);
+    star::load(in_row + RADIUS + PACK, lane < LANES - 1 ? centre + PACK : sides + SIDE);
+#pragma unroll
+    for (int n = 0; n < PACK; n++) in_row[RADIUS + n] = u[RADIUS][n];
+#pragma unroll
+    for (int r = RADIUS; r >= 1; r--) {
+      if (AXIS == 1) look(near, centre, -r);
+#pragma unroll
+      for (int n = 0; n < PACK; n++) {
+        const float v = AXIS == 1 ? near[n] : u[RADIUS - r * INWARD][n];
+        sum[n] = r == RADIUS ? __fmul_rn(f.wz[r], v) : __fmaf_rn(f.wz[r], v, sum[n]);
+      }
+    }
+#pragma unroll
+    for (int n = 0; n < PACK; n++) sum[n] = __fmaf_rn(f.center, u[RADIUS][n], sum[n]);
+#pragma unroll
+    for (int r = 1; r <= RADIUS; r++) {
+      if (AXIS == 2 && !FLAT) look(near, centre, -r), look(far, centre, r);
+#pragma unroll
+      for (int n = 0; n < PACK; n++) {
+        const float *in_x = in_row + RADIUS + n;
+        if (FLAT)
+          sum[n] = __fadd_rn(sum[n], 0.0f);
+        else
+          sum[n] = __fmaf_rn(
+              f.wy[r], AXIS == 2 ? __fadd_rn(near[n], far[n]) : __fadd_rn(u[RADIUS - r][n], u[RADIUS + r][n]),
+              sum[n]);
+        sum[n] = __fmaf_rn(f.wx[r], __fadd_rn(in_x[-r], in_x[r]), sum[n]);
+      }
+    }
+#pragma unroll
+    for (int r = 1; r <= RADIUS; r++) {
+      if (AXIS == 1) look(far, centre, r);
+#pragma unroll
+      for (int n = 0; n < PACK; n++)
+        sum[n] = __fmaf_rn(f.wz[r], AXIS == 1 ? far[n] : u[RADIUS + r * INWARD][n], sum[n]);
+    }
+  }
+  __device__ __forceinline__ void move_up() {
+#pragma unroll
+    for (int n = 0; n < PACK; n++)
+#pragma unroll
+      for (int k = 0; k < 2 * RADIUS; k++) u[k][n] = u[k + 1][n];
+  }
+};
+
+} // namespace absorbing
+#endif

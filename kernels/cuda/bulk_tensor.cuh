@@ -1,0 +1,408 @@
+/* bulk_tensor: the copy engine of Hopper (TMA) fills rings of planes; nobody waits for a whole block.
+ *
+ *   one warp:   wait empty ─ copy plane | left | right ──► full       (AHEAD planes in front; they take turns)
+ *                            copy u-, m of output plane ──► full      (wave, heat: a ring of their own)
+ *   each warp:  wait full ─ add the plane to the sums ─ arrive empty ─ finish and store output plane z - 4
+ *
+ * What makes it fast (768^3 on one H200, Gpts/s, copy = 529 of jacobi and 264 of wave; docs/EXPERIMENTS.md
+ * has what failed). The link between the two halves of L2 is the wall: a plain copy keeps it 93 % busy, half of
+ * all L2 requests cross it, and nothing that crossed is kept on the near side.
+ *                                                                                        jacobi   wave
+ *   rings, no block barrier, one tile of 128 x 36 points an SM and all of z in one go        400    224
+ *   + blocks keep step (keep_step), so that DRAM reads a halo once: 2.16 to 1.93 GB          442    259
+ *   + boxes start on 128-byte lines, halo columns in boxes of their own: a row that starts
+ *     16 bytes off its line takes 15 L2 requests instead of 6                                480    260
+ *   + warps take turns at fetching, where one had a quarter more to do than the others         490    261
+ *   + blocks keep step at every plane, a quarter of them half a plane closer; copies first, one
+ *     atomic instead of an addition and a load                                               501    266
+ *
+ * Rows of a stack (kernel_args.flat): without halos in y; a block that has planes near a face in z stores their images.
+ *
+ * LAYERED: an instance of its own, with what absorbing layers along x add to the ends of rows. A launch before has left
+ * these addends (absorb_cuda_before); boxes of them come with the other operands, and a thread adds them to its new
+ * values. */
+#ifndef STENCIL_BULK_TENSOR_CUH
+#define STENCIL_BULK_TENSOR_CUH
+
+#include "bulk_tensor_ring.cuh"
+#include "kernels/ghosts.h"
+#include "star.cuh"
+#include "kernels/equations/terms.h"
+
+namespace bulk_tensor {
+
+using star::load;
+using star::PACK;
+using star::put;
+
+/* What multiplies the star besides (kernel_args.terms, flat). */
+template <bool DENSITY, int MEMORIES, bool GRADIENT = false, bool ADDED = false, bool FLAT = false>
+struct terms_kind {
+  static constexpr bool density = DENSITY, gradient = GRADIENT, added = ADDED, flat = FLAT;
+  static constexpr int memories = MEMORIES;
+  static constexpr bool any = DENSITY || MEMORIES || GRADIENT;
+  /* Where they lie behind the other operands in a slot, in tiles, and where they end: V, recalled and g, kappa, r, x. */
+  static constexpr int recalled = DENSITY, loss = recalled + 2 * GRADIENT, memory = loss + (MEMORIES > 0),
+                       x = memory + MEMORIES, end = x + ADDED;
+};
+typedef terms_kind<false, 0> no_terms;
+
+/* An equation on tiles of TX x TY points, ROWS rows a thread, rings of STAGES planes of u and OPERAND_STAGES
+ * of what else the equation reads, BLOCKS resident blocks an SM. */
+template <enum equation Q, int TX, int TY, int ROWS, int STAGES, int OPERAND_STAGES, int BLOCKS,
+          class Terms = no_terms>
+struct shape {
+  static constexpr enum equation equation = Q;
+  static constexpr bool needs_centre = star::reads_u<Q>;
+  static constexpr int tile_x = TX, tile_y = TY, rows = ROWS, blocks = BLOCKS;
+  static constexpr int threads_x = TX / PACK, threads = threads_x * (TY / ROWS);
+  static constexpr bool roomy = STAGES > 3; /* the ring: a warp that is late does not hold up the next copy */
+  static constexpr int stages = STAGES, ahead = roomy ? STAGES - 2 : STAGES - 1; /* planes in flight */
+  static constexpr int operand_stages = OPERAND_STAGES, operand_ahead = OPERAND_STAGES - 1;
+  typedef Terms terms_kind;
+  static constexpr int halo_y = Terms::flat ? 0 : RADIUS; /* rows of a slot before and after the tile's */
+  static constexpr int media = star::media_of<Q>, first_term = star::operands_of<Q>,
+                       operands = first_term + Terms::end; /* m, then u-, then terms */
+  static_assert(TX % 32 == 0 && TY % ROWS == 0 && threads % 32 == 0, "whole lines, threads and warps");
+  /* A slot of the ring, in floats: rows, and those beside them, without halo columns | left columns | right columns. */
+  static constexpr int pitch = TX, plane = TX * (TY + 2 * halo_y), side = (RADIUS * TY + 31) / 32 * 32;
+  static constexpr int slot = plane + 2 * side;
+  static constexpr int tile = TX * TY, operand_slot = operands * tile;
+  static constexpr int barriers = 2 * (STAGES + OPERAND_STAGES);
+  static constexpr size_t floats =
+      STAGES * slot + OPERAND_STAGES * operand_slot + (needs_centre ? RADIUS * tile : 0);
+  static constexpr size_t shared = sizeof(float) * floats + sizeof(barrier) * barriers;
+  /* LAYERED: addends lie behind all that, on a 128-byte line. In floats, but for the last. */
+  static constexpr size_t addends = (shared + 127) / 128 * 128 / sizeof(float),
+                          addends_slot = ADDENDS_MOST * TY;
+  static constexpr size_t shared_with_addends = sizeof(float) * (addends + OPERAND_STAGES * addends_slot);
+};
+
+/* The packs beside the thread's own: in the plane, or at the tile's edge in a box of halo columns. */
+struct beside {
+  int at, pitch; /* in a slot, floats */
+};
+
+/* Where a thread's points are, S::rows rows of a pack: in the tile, in a slot, and which of them exist. */
+template <class S> struct place {
+  int x, y;           /* of the first point in the tile */
+  int own, in_tile;   /* of the first point in a slot and in a plane of operands, floats */
+  beside left, right; /* neighbours in x */
+  int rows, lanes;    /* that exist; may be < 1 */
+
+  __device__ __forceinline__ place(const kernel_args &a, const wave &w, const job<S> &mine) {
+    x = (int)threadIdx.x % S::threads_x * PACK, y = (int)threadIdx.x / S::threads_x * S::rows;
+    own = (S::halo_y + y) * S::pitch + x, in_tile = y * S::tile_x + x;
+    left = x > 0 ? beside{own - PACK, S::pitch} : beside{S::plane + y * RADIUS, RADIUS};
+    right =
+        x + PACK < S::tile_x ? beside{own + PACK, S::pitch} : beside{S::plane + S::side + y * RADIUS, RADIUS};
+    rows = min(a.ny - mine.y, w.tile_y) - y, lanes = a.nx - (mine.x + x);
+  }
+};
+
+/* Adds the arms in x and y to `sum`. u: the thread's points. */
+template <class S>
+__device__ __forceinline__ void add_arms(float sum[S::rows][PACK], const float u[S::rows][PACK],
+                                         const float *slot, const place<S> &own, const kernel_args &a) {
+  float row[S::rows][PACK + 2 * RADIUS];
+#pragma unroll
+  for (int j = 0; j < S::rows; j++) {
+    load(row[j], slot + own.left.at + j * own.left.pitch);
+    load(row[j] + RADIUS + PACK, slot + own.right.at + j * own.right.pitch);
+#pragma unroll
+    for (int i = 0; i < PACK; i++) row[j][RADIUS + i] = u[j][i];
+  }
+  if (S::terms_kind::flat)
+    star::add_arm_in_x<S::rows>(sum, row, a);
+  else
+    star::add_arms_from<S::rows>(sum, row, slot + own.own, S::pitch, a);
+}
+
+/* What layers along x add to a thread's points: rows `pitch` floats apart, to points of a pack whose bits are set. */
+struct own_addends {
+  const float *at;
+  int pitch;
+  unsigned points;
+};
+
+/* The same for the whole launch: where a thread's addends begin in a slot, in floats, and the points. One register: at
+ * 36 rows none is to spare, and a spilled one costs more than its loads (docs/EXPERIMENTS.md). */
+struct packed_addends {
+  int packed;
+  /* Of the pack at point x of a row, in row `row` of the tile. */
+  __device__ __forceinline__ packed_addends(const kernel_args &a, const row_addends &t, int x, int row) {
+    const bool low = x < t.lo;
+    const int column = x - (low ? 0 : a.nx - t.hi);
+    packed = 0;
+#pragma unroll
+    for (int i = 0; i < PACK; i++) packed |= (int)(column + i >= 0 && column + i < (low ? t.lo : t.hi)) << i;
+    if (packed) packed |= (row * t.pitch + x - (low ? 0 : t.first)) * (1 << PACK);
+  }
+  __device__ __forceinline__ own_addends in(const float *slot, int pitch) const {
+    return {slot + (packed >> PACK), pitch, (unsigned)packed};
+  }
+};
+
+/* The points that kernel_terms.added reaches, of a thread's rows: bits of a pack; PACK bits a row. */
+template <class S>
+__device__ __forceinline__ unsigned added_points(const kernel_added &reach, const job<S> &mine,
+                                                 const place<S> &own) {
+  unsigned bits = 0, in_row = 0;
+#pragma unroll
+  for (int i = 0; i < PACK; i++) in_row |= (unsigned)terms_reached(&reach, 0, mine.x + own.x + i) << i;
+#pragma unroll
+  for (int j = 0; j < S::rows; j++)
+    bits |= (terms_reached(&reach, 1, mine.y + own.y + j) ? (1u << PACK) - 1 : in_row) << PACK * j;
+  return bits;
+}
+
+/* Stores a row of `lanes` points. */
+__device__ __forceinline__ void store_row(float *to, const float v[PACK], bool exists, int lanes) {
+  if (exists && lanes >= PACK) return put(to, v);
+#pragma unroll
+  for (int i = 0; i < PACK; i++)
+    if (exists && i < lanes) to[i] = v[i];
+}
+
+/* From the sums of a row to its new values, where the equation has terms. `operand`: its first term in a slot; `at`:
+ * floats from own point (0, 0, 0); x: what layers add to points whose bits are set. */
+template <class S>
+__device__ __forceinline__ void finish_row(float row[PACK], const float u[PACK], const float m[][PACK],
+                                           const float before[PACK], const float *operand,
+                                           const kernel_args &a, bool exists, int lanes, ptrdiff_t at,
+                                           const float x[PACK], unsigned added) {
+  typedef typename S::terms_kind T;
+  float V[PACK] = {}, kappa[PACK] = {}, recalled[PACK] = {}, g[PACK] = {}, r[MEMORIES_MAX][PACK] = {};
+  if (T::density) load(V, operand);
+  if (T::gradient)
+    load(recalled, operand + T::recalled * S::tile), load(g, operand + (T::recalled + 1) * S::tile);
+  if (T::memories) load(kappa, operand + T::loss * S::tile);
+#pragma unroll
+  for (int l = 0; l < T::memories; l++) load(r[l], operand + (T::memory + l) * S::tile);
+#pragma unroll
+  for (int i = 0; i < PACK; i++) {
+    float here[EQUATION_MEDIA];
+#pragma unroll
+    for (int k = 0; k < S::media; k++) here[k] = m[k][i];
+    terms_point p = {V[i], kappa[i], recalled[i], g[i], {r[0][i], r[1][i], r[2][i]}};
+    const float star = terms_bracket(&a.terms, T::density, T::memories, T::gradient, row[i], u[i], &p);
+    row[i] = point_next(S::equation, star, here, u[i], before[i], 2.0f);
+    if (added >> i & 1) {
+      const float gain =
+          terms_gain(&a.terms, T::memories, T::gradient, point_gain(S::equation, here), x[i], &p);
+      row[i] = __fmaf_rn(gain, x[i], row[i]);
+    }
+    g[i] = p.g;
+#pragma unroll
+    for (int l = 0; l < T::memories; l++) r[l][i] = p.r[l];
+  }
+  if (T::gradient) store_row(a.terms.gradient + at, g, exists, lanes);
+#pragma unroll
+  for (int l = 0; l < T::memories; l++) store_row(a.terms.memory[l] + at, r[l], exists, lanes);
+}
+
+/* From the sums to the new values. `operands` and `centres` (u itself, four planes ago) are at the thread's
+ * first point of this output plane, which is `at` floats from point (0, 0, 0). has_addends: whether threads of the
+ * block have addends of layers. */
+template <class S, bool LAYERED>
+__device__ __forceinline__ void finish(float done[S::rows][PACK], const float *operands, const float *centres,
+                                       const own_addends &addends, bool has_addends, unsigned reached,
+                                       const kernel_args &a, const place<S> &own, ptrdiff_t at) {
+#pragma unroll
+  for (int j = 0; j < S::rows; j++) {
+    float u[PACK], m[EQUATION_MEDIA][PACK], before[PACK] = {}, addend[PACK];
+    load(u, centres + j * S::tile_x);
+#pragma unroll
+    for (int k = 0; k < S::media; k++) {
+#pragma unroll
+      for (int i = 0; i < PACK; i++) m[k][i] = a.scale[k];
+      if (a.medium[k]) load(m[k], operands + k * S::tile + (S::terms_kind::flat ? -own.y : j) * S::tile_x);
+    }
+    if (star::reads_before<S::equation>) load(before, operands + S::media * S::tile + j * S::tile_x);
+    /* Threads without addends go along: a branch that a warp divides at costs more. */
+    const bool added = LAYERED && has_addends;
+    if constexpr (S::terms_kind::any) {
+      typedef typename S::terms_kind T;
+      const float *const operand = operands + S::first_term * S::tile + j * S::tile_x;
+      if (T::added)
+        load(addend, operand + T::x * S::tile);
+      else if (added)
+        load(addend, addends.at + j * addends.pitch);
+      finish_row<S>(done[j], u, m, before, operand, a, j < own.rows, own.lanes, at + j * (ptrdiff_t)a.pitch,
+                    addend,
+                    T::added ? reached >> PACK * j
+                    : added  ? addends.points
+                             : 0);
+    } else {
+#pragma unroll
+      for (int i = 0; i < PACK; i++) {
+        float here[EQUATION_MEDIA];
+#pragma unroll
+        for (int k = 0; k < S::media; k++) here[k] = m[k][i];
+        done[j][i] = point_next(S::equation, done[j][i], here, u[i], before[i], 2.0f);
+      }
+      if (added) {
+        load(addend, addends.at + j * addends.pitch);
+#pragma unroll
+        for (int i = 0; i < PACK; i++)
+          if (addends.points >> i & 1) {
+            float here[EQUATION_MEDIA];
+#pragma unroll
+            for (int k = 0; k < S::media; k++) here[k] = m[k][i];
+            done[j][i] = __fmaf_rn(point_gain(S::equation, here), addend[i], done[j][i]);
+          }
+      }
+    }
+  }
+}
+
+/* Stores what exists, `rows` rows of `lanes` points. Plain stores: evict-first ones measured slower. */
+template <class S>
+__device__ __forceinline__ void store(float *to, const float done[S::rows][PACK], int rows, int lanes,
+                                      size_t pitch) {
+  if (rows >= S::rows && lanes >= PACK) {
+#pragma unroll
+    for (int j = 0; j < S::rows; j++, to += pitch) put(to, done[j]);
+    return;
+  }
+  /* One operand alone: with two there would be more spills with layers, none was not tried. */
+  if ((S::operands == 1 || S::terms_kind::flat) && lanes >= PACK) {
+#pragma unroll
+    for (int j = 0; j < S::rows; j++, to += pitch)
+      if (j < rows) put(to, done[j]);
+    return;
+  }
+#pragma unroll
+  for (int j = 0; j < S::rows; j++, to += pitch)
+#pragma unroll
+    for (int i = 0; i < PACK; i++)
+      if (j < rows && i < lanes) to[i] = done[j][i];
+}
+
+/* The same of plane z, with its images in z, if any. Those of faces that wrap come later (images.cuh), again. */
+template <class S>
+__device__ __forceinline__ void store_with_images(const kernel_args &a, float *to, float done[S::rows][PACK],
+                                                  int rows, int lanes, int z) {
+  const int lo = a.ghosts[FACE_Z_LO], hi = a.ghosts[FACE_Z_HI];
+  if (lanes < 1) return; /* or its warp would also go through what follows point by point */
+  if (ghosts_held(z, a.nz, lo, hi))
+#pragma unroll
+    for (int j = 0; j < S::rows; j++)
+#pragma unroll
+      for (int i = 0; i < PACK; i++) done[j][i] = 0;
+  store<S>(to, done, rows, lanes, a.pitch);
+#pragma unroll 1
+  for (int side = 0; side < 2; side++) {
+    const int rule = side ? hi : lo, depth = side ? a.nz - 1 - z : z;
+    if (depth < 1 || depth > RADIUS || (rule != GHOST_ODD && rule != GHOST_EVEN)) continue;
+    float image[S::rows][PACK];
+#pragma unroll
+    for (int j = 0; j < S::rows; j++)
+#pragma unroll
+      for (int i = 0; i < PACK; i++) image[j][i] = rule == GHOST_ODD ? -done[j][i] : done[j][i];
+    store<S>(to + (side ? 2 : -2) * depth * (ptrdiff_t)a.plane, image, rows, lanes, a.pitch);
+  }
+}
+
+/* Is a medium of the equation a field? */
+template <class S> __device__ __forceinline__ bool any_medium(const kernel_args &a) {
+  bool any = false;
+#pragma unroll
+  for (int k = 0; k < S::media; k++) any = any || a.medium[k];
+  return any;
+}
+
+/* This warp has read its part of the slot that `empty` belongs to. */
+__device__ __forceinline__ void release(barrier *empty) {
+  __syncwarp();
+  if (threadIdx.x % 32 == 0) arrive(empty);
+}
+
+/* Waits for the launch before. Only then may the next one start: one that runs beside this launch relies on what came
+ * before it (absorb_whole.cuh). */
+__device__ __forceinline__ void await_and_admit(const wave &w) {
+  if (!w.beside) await_launch_before();
+  admit_next_launch();
+}
+
+template <class S, bool LAYERED>
+__global__ void __launch_bounds__(S::threads, S::blocks)
+    stream(const __grid_constant__ kernel_args a, const __grid_constant__ maps m, const wave w) {
+  extern __shared__ __align__(128) float shared[];
+  __shared__ unsigned alone;
+  const layout<S> at(shared);
+  const job<S> mine(a, w);
+  const operand_boxes boxes = boxes_of<S>(a, w.addends, mine, LAYERED);
+  const bool reads_operands = star::reads_before<S::equation> || any_medium<S>(a);
+  const filler<S, LAYERED> fill = {at, m, mine, boxes, a, w, reads_operands};
+  turn<S::stages> t = {0, 0};
+  if (threadIdx.x == 0) at.init(), alone = 0;
+  /* Before the first wave addends are made (absorb_before.cu), by a launch that has waited for u: so u can be read
+   * early. */
+  const bool early = LAYERED && w.first == 0;
+  if (!early) await_and_admit(w);
+  if (threadIdx.x == 0) {
+    for (int i = 0; i < S::ahead; i++) fill.plane(i, t.after(i));
+    if (!early) fill.first_operands();
+  }
+  __syncthreads();
+
+  const place<S> own(a, w, mine);
+  float *to = a.out + (ptrdiff_t)(a.z_begin + mine.z - 2 * RADIUS) * (ptrdiff_t)a.plane +
+              (size_t)(mine.y + own.y) * a.pitch + (size_t)(mine.x + own.x);
+  const packed_addends addends(a, w.addends, mine.x + own.x, own.y);
+  const unsigned reached = S::terms_kind::added ? added_points<S>(a.terms.added, mine, own) : 0;
+  const int warps = (int)blockDim.x / 32;
+  float sums[2 * RADIUS][S::rows][PACK] = {};
+  int until_fetch =
+      threadIdx.x % 32 ? -1 : (int)threadIdx.x / 32; /* steps until it is its turn; < 0: never */
+
+  for (int i = 0; i < mine.steps; i++, to += a.plane) {
+    if (early && i == RADIUS) {
+      await_and_admit(w);
+      if (threadIdx.x == 0) fill.first_operands();
+    }
+    if (until_fetch-- == 0) {
+      until_fetch = warps - 1;
+      fill.next(i, t);
+      if (S::roomy) keep_step<S>(w, i, &alone); /* behind the copies: a look takes as long as half a plane */
+    }
+    __syncwarp();
+    const float *slot = at.ring + t.slot * S::slot;
+    wait(at.full + t.slot, t.parity);
+    float u[S::rows][PACK], done[S::rows][PACK];
+#pragma unroll
+    for (int j = 0; j < S::rows; j++) load(u[j], slot + own.own + j * S::pitch);
+    star::arrive<S>(done, sums, u, a);
+    if (mine.owns(i)) add_arms(sums[4], u, slot, own, a);
+    if (S::needs_centre) {
+      float *centres = at.centres + i % RADIUS * S::tile + own.in_tile; /* this thread's alone */
+      if (i >= 2 * RADIUS) {
+        const turn<S::operand_stages> o = mine.operands(i);
+        if (reads_operands) wait(at.operands_full + o.slot, o.parity);
+        finish<S, LAYERED>(
+            done, at.operands + o.slot * S::operand_slot + own.in_tile, centres,
+            addends.in(at.addends + o.slot * S::addends_slot, w.addends.pitch), boxes.columns > 0,
+            terms_reached(&a.terms.added, 2, a.z_begin + mine.z + i - 2 * RADIUS) ? ~0u : reached, a, own,
+            to - a.out);
+        if (reads_operands) release(at.operands_empty + o.slot);
+      }
+#pragma unroll
+      for (int j = 0; j < S::rows; j++) { /* read again: u would take the registers that `done` needs */
+        load(u[j], slot + own.own + j * S::pitch);
+        put(centres + j * S::tile_x, u[j]);
+      }
+    }
+    release(at.empty + t.slot);
+    if (i >= 2 * RADIUS && S::terms_kind::flat)
+      store_with_images<S>(a, to, done, own.rows, own.lanes, a.z_begin + mine.z + i - 2 * RADIUS);
+    else if (i >= 2 * RADIUS)
+      store<S>(to, done, own.rows, own.lanes, a.pitch);
+    if (!S::roomy && until_fetch == warps - 1) keep_step<S>(w, i, &alone); /* behind the whole plane */
+    t = t.after(1);
+  }
+  if (w.beside && blockIdx.x == 0) await_launch_before(); /* still done after that one */
+}
+
+} // namespace bulk_tensor
+#endif

@@ -1,0 +1,225 @@
+/* bulk_tensor's rings of planes in shared memory: what a launch and a block have to do, where things lie, and how the
+ * rings are kept full. S is a bulk_tensor::shape. */
+#ifndef STENCIL_BULK_TENSOR_RING_CUH
+#define STENCIL_BULK_TENSOR_RING_CUH
+
+#include <cuda/atomic>
+#include "bulk_tensor_ptx.cuh"
+#include "star.cuh"
+#include "kernels/equations/terms.h"
+
+namespace bulk_tensor {
+
+/* The most that a launch reads of its own points besides u, in the order of their places in a slot (shape). */
+constexpr int OPERANDS_MOST = EQUATION_MEDIA + 6 + MEMORIES_MAX;
+
+/* The tensors and their boxes. z 0 is plane z_begin - 4 of u, plane z_begin of operands, 0 of `addends`. */
+struct maps {
+  CUtensorMap plane, side; /* of u; point (0, 0) is the first ghost */
+  CUtensorMap operand[OPERANDS_MOST];
+  CUtensorMap addends; /* LAYERED: what the layers along x add to the rows of the slab */
+};
+
+/* LAYERED, rows with addends of absorbing layers at one or both ends: a row has addends for its first `lo` points and
+ * its last `hi`, each 0 or `width`; no tile has points of both. Row 0 of the launch is row y of the addends. A box has
+ * `pitch` columns; those of the high layer are `high` planes further on and begin at point `first` (absorb_addends). */
+struct row_addends {
+  int lo, hi, width, pitch, high, first, y;
+};
+constexpr int ADDENDS_MOST = 32; /* of `pitch` */
+
+/* LAYERED: where the boxes of halo columns at the ends of a row start in the map `side`. Beyond a layer ghosts are 0,
+ * as what lies outside the map comes without a read of memory. */
+struct row_ends {
+  int left_box, right_box;
+};
+
+/* Planes cut into chunks: the first `longer` have one plane more. Blocks that keep step must end together: a block that
+ * waits for others that have ended waits in vain. */
+struct z_cut {
+  int planes, longer;
+  __host__ __device__ __forceinline__ int begin(int chunk) const {
+    return chunk * planes + (chunk < longer ? chunk : longer);
+  }
+  __host__ __device__ __forceinline__ int count(int chunk) const { return planes + (chunk < longer); }
+};
+
+/* One launch of blocks that are all resident: jobs [first, first + gridDim.x). Job j is tile j % tiles, chunk
+ * j / tiles; a tile has tile_y rows. progress: a counter through which the blocks keep step; NULL: they need not.
+ * `before`: its value when all that came before in the stream is done. `beside`: the launch before is of the same step
+ * and of other points, so blocks need not wait for its last ones. */
+struct wave {
+  int tiles_x, tiles, tile_y, first;
+  z_cut z;
+  unsigned *progress, before;
+  bool beside;
+  row_ends ends;
+  row_addends addends;
+};
+
+/* A place in a ring of SLOTS: the slot, and how often, modulo 2, the ring was gone round. */
+template <int SLOTS> struct turn {
+  int slot, parity;
+  /* The place of item n. */
+  static __device__ __forceinline__ turn of(int n) {
+    return {(int)((unsigned)n % SLOTS), (int)((unsigned)n / SLOTS & 1)};
+  }
+  __device__ __forceinline__ turn after(int n) const {
+    return slot + n < SLOTS ? turn{slot + n, parity} : turn{slot + n - SLOTS, parity ^ 1};
+  }
+};
+
+/* Where a block's things are in shared memory. */
+template <class S> struct layout {
+  float *ring, *operands, *centres, *addends;
+  barrier *full, *empty, *operands_full, *operands_empty;
+
+  __device__ __forceinline__ explicit layout(float *shared)
+      : ring(shared), operands(ring + S::stages * S::slot),
+        centres(operands + S::operand_stages * S::operand_slot), addends(shared + S::addends),
+        full(reinterpret_cast<barrier *>(shared + S::floats)), empty(full + S::stages),
+        operands_full(empty + S::stages), operands_empty(operands_full + S::operand_stages) {}
+
+  /* By one thread. One arrival fills a slot (and the bytes), one of each warp empties it. */
+  __device__ __forceinline__ void init() const {
+    const int warps = (int)blockDim.x / 32;
+    for (int i = 0; i < S::stages; i++) barrier_init(full + i, 1), barrier_init(empty + i, warps);
+    for (int i = 0; i < S::operand_stages; i++)
+      barrier_init(operands_full + i, 1), barrier_init(operands_empty + i, warps);
+    barriers_ready();
+  }
+};
+
+/* A block's share. Step i of `steps` brings plane z_begin - 4 + i; from step 8 on one output plane is finished
+ * a step. `z` counts from the launch's first output plane. */
+template <class S> struct job {
+  int x, y, z, planes, steps;
+
+  __device__ __forceinline__ job(const kernel_args &a, const wave &w) {
+    const int j = w.first + (int)blockIdx.x, tile = j % w.tiles;
+    x = tile % w.tiles_x * S::tile_x, y = tile / w.tiles_x * w.tile_y;
+    z = w.z.begin(j / w.tiles), planes = w.z.count(j / w.tiles), steps = planes + 2 * RADIUS;
+  }
+  /* Is the plane of this step an output plane? If not, it only adds to sums in z. */
+  __device__ __forceinline__ bool owns(int step) const { return step >= RADIUS && step < planes + RADIUS; }
+  /* Where the operands lie that finish the output plane of this step: computed, since to keep it takes two registers. */
+  static __device__ __forceinline__ turn<S::operand_stages> operands(int step) {
+    return turn<S::operand_stages>::of(step - 2 * RADIUS);
+  }
+};
+
+/* --- what one thread at a time does ------------------------------------------------------------------------- */
+
+/* What is fetched to finish a block's points besides u. */
+struct operand_boxes {
+  bool medium[EQUATION_MEDIA];
+  int columns; /* of addends; 0: none */
+  int y, z;    /* where its addends begin in the map: of the first output plane */
+};
+
+template <class S>
+__device__ __forceinline__ operand_boxes boxes_of(const kernel_args &a, const row_addends &t, const job<S> &j,
+                                                  bool layered) {
+  const bool low = j.x<t.lo, high = t.hi> 0 && j.x + S::tile_x > a.nx - t.hi;
+  operand_boxes boxes = {
+      {}, layered && (low || high) ? t.pitch : 0, t.y + j.y, a.z_begin + j.z + (low ? 0 : t.high)};
+#pragma unroll
+  for (int k = 0; k < EQUATION_MEDIA; k++) boxes.medium[k] = a.medium[k] != nullptr;
+  return boxes;
+}
+
+/* Do layers reach points of the tile in output plane z (kernel_terms.added)? */
+template <class S>
+__device__ __forceinline__ bool layers_reach(const kernel_args &a, const job<S> &mine, int rows, int z) {
+  const kernel_added *added = &a.terms.added;
+  return terms_reached(added, 2, z) || terms_reached(added, 0, mine.x) || terms_reached(added, 1, mine.y) ||
+         terms_reached(added, 0, min(mine.x + S::tile_x, a.nx) - 1) ||
+         terms_reached(added, 1, min(mine.y + rows, a.ny) - 1);
+}
+
+/* Keeps the rings of a block full. */
+template <class S, bool LAYERED> struct filler {
+  const layout<S> &at;
+  const maps &m;
+  const job<S> &mine;
+  const operand_boxes &boxes;
+  const kernel_args &a;
+  const wave &w;
+  bool reads_operands;
+
+  /* What a warp does whose turn it is. */
+  __device__ __forceinline__ void next(int step, turn<S::stages> t) const {
+    plane(step + S::ahead, t.after(S::ahead));
+    if (reads_operands && step >= 2 * RADIUS) operands(step + S::operand_ahead);
+  }
+
+  /* Operands of the first output planes. */
+  __device__ __forceinline__ void first_operands() const {
+    for (int i = 0; i < S::operand_ahead && reads_operands; i++) operands(2 * RADIUS + i);
+  }
+
+  /* Fetches the plane of u of this step, with its halo where it is an output plane. */
+  __device__ __forceinline__ void plane(int step, turn<S::stages> t) const {
+    if (step >= mine.steps) return;
+    float *slot = at.ring + t.slot * S::slot;
+    barrier *full = at.full + t.slot;
+    const int right_x = mine.x + RADIUS + S::tile_x;
+    const int left_box = LAYERED && mine.x == 0 ? w.ends.left_box : mine.x,
+              right_box = LAYERED && mine.x + S::tile_x >= a.nx ? w.ends.right_box : right_x;
+    wait(at.empty + t.slot, t.parity ^ 1);
+    const int z = mine.z + step;
+    arrive_and_expect(full, (int)sizeof(float) * (S::tile_x * (w.tile_y + 2 * S::halo_y) +
+                                                  (mine.owns(step) ? 2 * RADIUS * w.tile_y : 0)));
+    copy_box(slot, &m.plane, mine.x + RADIUS, mine.y + RADIUS - S::halo_y, z, full);
+    if (!mine.owns(step)) return;
+    copy_box(slot + S::plane, &m.side, left_box, mine.y + RADIUS, z, full);
+    copy_box(slot + S::plane + S::side, &m.side, right_box, mine.y + RADIUS, z, full);
+  }
+
+  /* Fetches what finishing the output plane of this step takes besides u. */
+  __device__ __forceinline__ void operands(int step) const {
+    if (step >= mine.steps) return;
+    const turn<S::operand_stages> t = mine.operands(step);
+    float *slot = at.operands + t.slot * S::operand_slot;
+    barrier *full = at.operands_full + t.slot;
+    wait(at.operands_empty + t.slot, t.parity ^ 1);
+    const int plane = step - 2 * RADIUS;
+    const int medium_rows = S::terms_kind::flat ? 1 : w.tile_y;
+    const bool adds = S::terms_kind::added && layers_reach(a, mine, w.tile_y, a.z_begin + mine.z + plane);
+    constexpr int last = S::terms_kind::added ? S::operands - 1 : S::operands;
+    int rows = w.tile_y * (last - S::media + adds);
+#pragma unroll
+    for (int k = 0; k < S::media; k++) rows += boxes.medium[k] ? medium_rows : 0;
+    arrive_and_expect(full, (int)sizeof(float) * (S::tile_x * rows + w.tile_y * boxes.columns));
+#pragma unroll
+    for (int k = 0; k < S::operands; k++)
+      if (k < S::media ? boxes.medium[k] : k < last || adds)
+        copy_box(slot + k * S::tile, &m.operand[k], mine.x, mine.y, mine.z + plane, full);
+    if (boxes.columns)
+      copy_box(at.addends + t.slot * S::addends_slot, &m.addends, 0, boxes.y, boxes.z + plane, full);
+  }
+};
+
+/* Says that this block has begun `step`, and waits until all blocks have begun the step before and, where the ring is
+ * roomy, a quarter of them this one: tiles that drift apart read each other's halos from DRAM. To ask more makes the
+ * slowest a brake, to ask less costs reads (docs/EXPERIMENTS.md). Only speed depends on it: a block that has waited in
+ * vain once (others are not resident, or share their SM with other work) is `alone` from then on. */
+template <class S> __device__ __forceinline__ void keep_step(const wave &w, int step, unsigned *alone) {
+  constexpr int PATIENCE = 300; /* looks at the counter, each a round trip to L2 */
+  if (!w.progress) return;
+  const unsigned enough = w.before + (unsigned)step * gridDim.x + (S::roomy ? gridDim.x / 4 : 0);
+  unsigned begun; /* the counter only grows, and may wrap */
+  asm volatile("atom.relaxed.gpu.global.add.u32 %0, [%1], 1;" : "=r"(begun) : "l"(w.progress) : "memory");
+  if ((int)(begun + 1 - enough) >= 0) return;
+  const cuda::atomic_ref<unsigned, cuda::thread_scope_block> gave_up(*alone); /* threads of any warp ask */
+  if (gave_up.load(cuda::memory_order_relaxed)) return;
+#pragma unroll 1
+  for (int looks = 0; looks < PATIENCE; looks++) {
+    asm volatile("ld.relaxed.gpu.global.u32 %0, [%1];" : "=r"(begun) : "l"(w.progress) : "memory");
+    if ((int)(begun - enough) >= 0) return;
+  }
+  gave_up.store(1, cuda::memory_order_relaxed);
+}
+
+} // namespace bulk_tensor
+#endif

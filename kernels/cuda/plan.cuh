@@ -1,0 +1,187 @@
+/* The host's half of every kernel that streams planes through tiles: how a launch is cut into blocks, and which of the
+ * kernel's shapes is the cheapest for it. Such a kernel takes the arguments (kernel_args, cut). */
+#ifndef STENCIL_PLAN_CUH
+#define STENCIL_PLAN_CUH
+
+#include <cuda_runtime.h>
+#include <type_traits>
+#include "kernels/images.cuh"
+#include "kernels/equations/point.h"
+
+namespace star {
+
+/* What an equation reads besides the star. */
+template <enum equation Q> constexpr bool reads_u = (EQUATIONS[Q].flags & READS_U) != 0;
+template <enum equation Q> constexpr bool reads_before = EQUATIONS[Q].levels > 1;
+template <enum equation Q> constexpr int media_of = EQUATIONS[Q].media;
+template <enum equation Q> constexpr bool has_terms = (EQUATIONS[Q].flags & HAS_TERMS) != 0;
+/* Fields besides u: media and u of the step before. */
+template <enum equation Q> constexpr int operands_of = media_of<Q> + reads_before<Q>;
+enum { OPERANDS_CLASSES = 3 }; /* what is tuned is for 0, 1 or more operands */
+template <enum equation Q>
+constexpr int operands_class = operands_of<Q> < OPERANDS_CLASSES ? operands_of<Q> : OPERANDS_CLASSES - 1;
+
+/* Calls launch(a constant) for the equation of a launch. */
+template <class Launch> int of_equation(enum equation q, const Launch &launch) {
+  switch (q) {
+#define EQUATION(constant, ...)                                                                              \
+  case EQUATION_##constant:                                                                                  \
+    return launch(std::integral_constant<enum equation, EQUATION_##constant>());
+#include "kernels/equations.def"
+  default:
+    return (int)cudaErrorNotSupported;
+  }
+}
+
+/* How a launch is cut up: block b has tile b % (x * y) and chunk b / (x * y) of `planes` planes. */
+struct cut {
+  int x, y;
+  int planes;
+};
+
+/* A shape of a kernel as the host sees it. */
+struct variant {
+  const void *function; /* a __global__ function of (kernel_args, cut) */
+  int operands;         /* operands_class of its equation */
+  int tile_x, tile_y, threads;
+  size_t shared; /* dynamic, bytes */
+};
+
+/* What the device says about a variant. */
+struct residency {
+  int sms, blocks; /* multiprocessors; blocks of this variant that fit one of them */
+};
+
+/* A variant's cut of a launch and its estimated cost; the unit is the time an SM needs for one point. */
+struct plan {
+  cut c;
+  unsigned grid;
+  double cost;
+};
+
+/* Lets the kernel use its shared memory and asks how many blocks an SM holds. Once a process and variant. */
+inline cudaError_t query(const variant &v, residency *r) {
+  int device = 0;
+  cudaError_t status = cudaGetDevice(&device);
+  if (status == cudaSuccess) status = cudaDeviceGetAttribute(&r->sms, cudaDevAttrMultiProcessorCount, device);
+  if (status == cudaSuccess)
+    status = cudaFuncSetAttribute(v.function, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)v.shared);
+  if (status == cudaSuccess)
+    status = cudaOccupancyMaxActiveBlocksPerMultiprocessor(&r->blocks, v.function, v.threads, v.shared);
+  if (status == cudaSuccess && r->blocks < 1) status = cudaErrorInvalidConfiguration;
+  return status;
+}
+
+/* Launches blocks that may wait for each other: all are resident at once. */
+inline cudaError_t launch_together(const void *kernel, int blocks, dim3 block, void **parameters,
+                                   cudaStream_t stream) {
+  int device = 0, possible = 0;
+  cudaError_t status = cudaGetDevice(&device);
+  if (status == cudaSuccess) status = cudaDeviceGetAttribute(&possible, cudaDevAttrCooperativeLaunch, device);
+  if (status == cudaSuccess && !possible) status = cudaErrorNotSupported;
+  return status == cudaSuccess
+             ? cudaLaunchCooperativeKernel(kernel, dim3((unsigned)blocks), block, parameters, 0, stream)
+             : status;
+}
+
+inline int ceil_div(long long a, long long b) {
+  return (int)((a + b - 1) / b);
+}
+
+/* The cost of `chunks` chunks of planes. Blocks run in waves, and a wave that fills few SMs lasts as long as a full
+ * one. Every chunk reads eight planes more than it writes. */
+inline plan plan_chunks(const variant &v, const residency &r, const kernel_args *a, int chunks) {
+  /* What the eight cost, and the start, in full planes: the less, the more a full plane has to move. */
+  const double EXTRA_PLANES[OPERANDS_CLASSES] = {4, 3, 2};
+  const double DRIFT = 1e-4; /* a plane costs this more for each before it: neighbours part, and share less */
+  const double STEP_LATENCY = 1200; /* a plane's barrier and load latency, in points */
+  const int planes = a->z_end - a->z_begin;
+  plan p;
+  p.c = {ceil_div(a->nx, v.tile_x), ceil_div(a->ny, v.tile_y), ceil_div(planes, chunks)};
+  const long long blocks = (long long)p.c.x * p.c.y * ceil_div(planes, p.c.planes);
+  p.grid = (unsigned)blocks;
+  const int a_wave = r.sms * r.blocks, waves = ceil_div(blocks, a_wave);
+  const int resident = waves > 1 ? r.blocks : ceil_div(blocks, r.sms);
+  const double points = (double)v.tile_x * v.tile_y,
+               halo = 8.0 * (v.tile_x + v.tile_y); /* halo: L2 reads only */
+  p.cost = waves * (p.c.planes + EXTRA_PLANES[v.operands]) * (1 + DRIFT * p.c.planes) *
+           (resident * (points + halo / 2) + STEP_LATENCY);
+  return p;
+}
+
+/* The cheapest cut of a launch for this variant, among the numbers of chunks that fill their waves. */
+inline plan plan_variant(const variant &v, const residency &r, const kernel_args *a) {
+  const int MAX_WAVES = 16, planes = a->z_end - a->z_begin;
+  const long long tiles = (long long)ceil_div(a->nx, v.tile_x) * ceil_div(a->ny, v.tile_y);
+  plan best = plan_chunks(v, r, a, 1);
+  for (int waves = 1; waves <= MAX_WAVES; waves++) {
+    const long long chunks = (long long)waves * r.sms * r.blocks / tiles;
+    const plan p = plan_chunks(v, r, a, chunks < 1 ? 1 : chunks > planes ? planes : (int)chunks);
+    if (p.cost < best.cost) best = p;
+  }
+  return best;
+}
+
+inline cudaError_t launch_plan(const variant &v, const plan &p, const kernel_args *args,
+                               cudaStream_t stream) {
+  kernel_args a = *args;
+  cut c = p.c;
+  void *parameters[] = {&a, &c};
+  return cudaLaunchKernel(v.function, dim3(p.grid), dim3((unsigned)v.threads), parameters, v.shared, stream);
+}
+
+/* A variant and how it would be launched. `v` lives as long as the choice it came from. */
+struct selection {
+  const variant *v;
+  plan p;
+};
+
+/* A kernel's N shapes and what the device says about them. Meant for a static variable: it asks the device once, and a
+ * process has one device. */
+template <int N> struct choice {
+  variant shapes[N];
+  residency limits[N];
+  cudaError_t status;
+
+  template <class... Variants> explicit choice(const Variants &...v) : shapes{v...}, limits{} {
+    static_assert(sizeof...(v) == N, "as many variants as the type says");
+    status = cudaSuccess;
+    for (int i = 0; i < N && status == cudaSuccess; i++) status = query(shapes[i], &limits[i]);
+  }
+
+  /* The cheapest shape for these arguments, whose z range is not empty. */
+  cudaError_t select(const kernel_args *args, selection *s) const {
+    for (int i = 0; i < N && status == cudaSuccess; i++) {
+      const plan p = plan_variant(shapes[i], limits[i], args);
+      if (i == 0 || p.cost < s->p.cost) *s = {&shapes[i], p};
+    }
+    return status;
+  }
+
+  /* What a cuda_kernel does (kernel.h); the z range may be empty. */
+  int launch(const kernel_args *args, void *stream) const {
+    if (args->z_end <= args->z_begin) return cudaSuccess;
+    selection s;
+    cudaError_t status = select(args, &s);
+    if (status == cudaSuccess) status = launch_plan(*s.v, s.p, args, (cudaStream_t)stream);
+    return (int)(status == cudaSuccess ? images::launch(args, (cudaStream_t)stream) : status);
+  }
+};
+
+} // namespace star
+
+/* The launcher of a technique, whose kernels are technique::sweep<shape>, and its shapes for equation Q. */
+#define STAR_LAUNCHER(technique, ...)                                                                        \
+  template <class... Shapes> static int technique##_launch(const kernel_args *args, void *stream) {          \
+    static const star::choice<sizeof...(Shapes)> shapes(                                                     \
+        star::variant_of<Shapes>(technique::sweep<Shapes>)...);                                              \
+    return shapes.launch(args, stream);                                                                      \
+  }                                                                                                          \
+  extern "C" int cuda_##technique(const kernel_args *args, void *stream) {                                   \
+    return star::of_equation(args->equation, [=](auto q) {                                                   \
+      constexpr enum equation Q = decltype(q)::value;                                                        \
+      return technique##_launch<__VA_ARGS__>(args, stream);                                                  \
+    });                                                                                                      \
+  }
+
+#endif

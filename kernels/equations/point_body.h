@@ -1,0 +1,27 @@
+/* The updates of a point of each equation's file, for one kind of number. Whoever includes this has defined vec, vec_*, ISA,
+ * TARGET and INLINE. With a constant equation the switches vanish. */
+#define EQUATION_FILES
+#include "kernels/equations.def"
+
+TARGET INLINE vec ISA(next)(const enum equation equation, vec star, const vec *m, vec u, vec before,
+                            vec two) {
+  switch (equation) {
+#define EQUATION(constant, name, ...)                                                                        \
+  case EQUATION_##constant:                                                                                  \
+    return ISA(name##_next)(star, m, u, before, two);
+#include "kernels/equations.def"
+  default:
+    return star;
+  }
+}
+
+TARGET INLINE vec ISA(gain)(const enum equation equation, const vec *m) {
+  switch (equation) {
+#define EQUATION(constant, name, ...)                                                                        \
+  case EQUATION_##constant:                                                                                  \
+    return ISA(name##_gain)(m);
+#include "kernels/equations.def"
+  default:
+    return m[0];
+  }
+}

@@ -1,0 +1,54 @@
+/* The instruction sets of the host kernels `simd`, so that tests can run each one this machine has. */
+#ifndef STENCIL_HOST_SIMD_H
+#define STENCIL_HOST_SIMD_H
+
+#include "kernels/layers/absorb.h"
+#include "base/isa.h"
+#include "kernels/host_share.h"
+#include "kernels/operations/operation.h"
+
+/* Where in memory, at the place of the point being computed, lies what is to be brought to the cache meanwhile: of this
+ * plane and the next ones of the group. NULL: nothing. */
+enum { AHEAD_MEMORIES = 2 + EQUATION_MEDIA, AHEAD_STREAMS = AHEAD_MEMORIES + MEMORIES_MAX };
+typedef struct host_ahead {
+  const float *stream[AHEAD_STREAMS];
+} host_ahead;
+
+/* Bytes of output from which on launches of `simd` store around the cache; smaller ones are those of `simd_cached`. */
+enum { HOST_SIMD_LARGE = 8 << 20 };
+
+/* What sources add to rows [y_begin, y_end) of a tile; samples of receivers [begin, end). */
+typedef void host_inject(const inject_args *args, const source_tile *tile, int y_begin, int y_end);
+typedef void host_sample(const sample_args *args, int begin, int end);
+
+/* How a launch goes through a block of rows, and stores. */
+enum host_form {
+  HOST_SIMD,   /* row by row; large launches store around the caches */
+  HOST_CACHED, /* the same, but none does */
+  HOST_COLUMNS, /* as HOST_SIMD, but a block's rows in columns so narrow that a star's rows stay in the first-level cache */
+  HOST_FORMS
+};
+
+struct sweep;
+typedef void host_block(const struct sweep *s, block b, int z_begin, int z_end);
+
+typedef struct host_isa {
+  const char *name; /* "AVX-512", "AVX2+FMA", "portable C" */
+  int lanes;        /* floats of a vector */
+  host_block *(*block_of)(const struct sweep *s);
+  host_inject *inject;
+  host_sample *sample;
+} host_isa;
+
+/* The instruction sets this machine can run, best first and the portable one last: number `index` of them, or
+ * NULL past the last. The kernels `simd...` run number 0. All give the same bits. */
+const host_isa *host_isa_get(int index);
+
+/* Does part `part` of `parts` of a launch, with the layers of its points, whose field is *a, or NULL. */
+void host_simd_launch(const host_isa *isa, enum host_form form, const kernel_args *a,
+                      const absorb_args *layers, int part, int parts);
+/* Computes a share that the caller chose; what it stores stays in the cache. */
+void host_simd_share(const host_isa *isa, const kernel_args *a, const absorb_args *layers, host_share share,
+                     host_ahead ahead);
+
+#endif

@@ -1,0 +1,37 @@
+/* The oracle: every kernel must give the bits of this one. It is written to be read beside the order of operations in
+ * docs/DESIGN.md, one line a step, and not for speed. */
+#include "kernels/host_share.h"
+#include "kernels/equations/terms.h"
+
+host_kernel host_reference;
+
+/* The weighted sum of the 25 points. */
+static float reference_star(const kernel_args *a, int z, int y, int x) {
+  const ptrdiff_t row = (ptrdiff_t)a->pitch, plane = (ptrdiff_t)a->plane;
+  const float *u = a->in + plane * z + row * y + x;
+
+  float acc = a->wz[4] * u[-4 * plane];
+  for (int r = 3; r >= 1; r--) acc = fmaf(a->wz[r], u[-r * plane], acc);
+  acc = fmaf(a->center, u[0], acc);
+  for (int r = 1; r <= 4; r++) {
+    acc = a->flat ? acc + 0.0f : fmaf(a->wy[r], u[-r * row] + u[r * row], acc);
+    acc = fmaf(a->wx[r], u[-r] + u[r], acc);
+  }
+  for (int r = 1; r <= 4; r++) acc = fmaf(a->wz[r], u[r * plane], acc);
+  return acc;
+}
+
+void host_reference(const kernel_args *a, int part, int parts) {
+  const host_share share = host_share_of(a, part, parts);
+  const bool reads_before = EQUATIONS[a->equation].levels > 1;
+  for (int z = share.z_begin; z < share.z_end; z++)
+    for (int y = share.y_begin; y < share.y_end; y++)
+      for (int x = 0; x < a->nx; x++) {
+        const ptrdiff_t at = (ptrdiff_t)a->plane * z + (ptrdiff_t)a->pitch * y + x;
+        const float before = reads_before ? a->out[at] : 0;
+        const float star = terms_bracket_at(a, at, reference_star(a, z, y, x));
+        float m[EQUATION_MEDIA];
+        point_media(a, at, m);
+        ghosts_store(a, z, y, x, point_next(a->equation, star, m, a->in[at], before, 2));
+      }
+}

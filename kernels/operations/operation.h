@@ -1,0 +1,355 @@
+/* What a device does with a field besides the star: ghosts at the start, point sources, receivers, many steps in one
+ * launch, absorbing layers (absorb.h), and the statistics of a saved field (statistics.h). device_table.apply enqueues an
+ * operation as it does a launch. An operation gives the same bits on every backend, for every number of threads and every
+ * cut of the planes: inject_add, inject_store and sample_column are one source for the host and CUDA. */
+#ifndef STENCIL_OPERATION_H
+#define STENCIL_OPERATION_H
+
+#include <stdint.h>
+#include <string.h>
+#include "kernels/equations/terms.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Does part `part` of `parts` of the work; `args` is of the operation's own type. */
+typedef void host_operation(const void *args, int part, int parts);
+/* Enqueues the work on a cudaStream_t and returns a cudaError_t. */
+typedef int cuda_operation(const void *args, void *stream);
+
+typedef struct operation {
+  const char *name; /* for messages */
+  size_t args_bytes;
+  host_operation *host;
+  host_operation *then; /* a stage that follows when all parts of that are done; or NULL */
+  cuda_operation *cuda; /* NULL where CUDA is not compiled in */
+  /* Host: how many parts to make for each of `threads` threads, as host_share_pieces; NULL: one. */
+  int (*pieces)(const void *args, int threads);
+} operation;
+
+/* Defines operation_NAME, whose args are of a type; the rest are .host and what follows it. */
+#ifdef STENCIL_HAVE_CUDA
+#define OPERATION(NAME, what, type, ...)                                                                     \
+  cuda_operation operation_##NAME##_cuda;                                                                    \
+  const operation operation_##NAME = {                                                                       \
+      .name = what, .args_bytes = sizeof(type), .cuda = operation_##NAME##_cuda, __VA_ARGS__};
+#else
+#define OPERATION(NAME, what, type, ...)                                                                     \
+  const operation operation_##NAME = {.name = what, .args_bytes = sizeof(type), __VA_ARGS__};
+#endif
+
+/* Args: kernel_args. After a field was loaded: stores the images of own points of planes [z_begin, z_end) of `out`, and
+ * 0 at held points. Besides `out` it reads only the geometry. */
+extern const operation operation_ghosts;
+
+/* --- points between points -------------------------------------------------------------------------------------- */
+
+enum { POINTS_MOST = 8 /* along an axis */ };
+
+/* The grid points around a position, and their weights: those that a source there adds to, or a receiver reads. Point i
+ * along an axis of n points is first + i, or that less n where it is n or more: a periodic axis goes on at its other end.
+ * Along z planes are the slab's, ghosts among them. The weight of a point is (wz wy) wx. */
+typedef struct point_weights {
+  int z, y, x;                                             /* the first of them */
+  unsigned char nz, ny, nx;                                /* how many: 1 to POINTS_MOST */
+  float wz[POINTS_MOST], wy[POINTS_MOST], wx[POINTS_MOST]; /* each on 16 bytes, in memory that is */
+} point_weights;
+
+/* Grid point `first + i` of an axis of n. */
+GHOSTS_INLINE int points_at(int first, int i, int n) {
+  return first + i < n ? first + i : first + i - n;
+}
+
+/* The i of grid point `at`; no less than their number where it is none of them. */
+GHOSTS_INLINE int points_index(int first, int at, int n) {
+  return at >= first ? at - first : at - first + n;
+}
+
+/* --- point sources ---------------------------------------------------------------------------------------------- */
+
+enum { TILE_Y = 8, TILE_X = 32 };
+
+/* A part of a plane, rows from y and points from x on, that sources act on, and its range of the list of shares. */
+typedef struct source_tile {
+  int z, y, x; /* y, x: multiples of TILE_Y, TILE_X */
+  int first, count;
+} source_tile;
+
+/* A source that acts on points of a tile. */
+typedef struct source_share {
+  int place;  /* its index into places */
+  int signal; /* its index into signal; ~index: the value is imposed on its only point */
+} source_share;
+
+/* At each point that sources act on: out += gain * sum over the shares, in their order, of weight * signal: s = fma(weight,
+ * signal, s) from 0, times sigma, or over it on the way back, where residuals of p are added; then as terms say, fma(gain, s, out),
+ * stored with its images; gain: what multiplies the star. An imposed value, unless it is NaN, replaces that. */
+typedef struct inject_args {
+  kernel_args field;           /* out, equation, media, geometry, ghosts */
+  const source_tile *tiles;    /* of the planes [field.z_begin, field.z_end); distinct; device memory */
+  int count;                   /* of tiles */
+  const source_share *shares;  /* device memory */
+  const point_weights *places; /* device memory */
+  const float *signal;         /* of this step; device memory */
+} inject_args;
+extern const operation operation_inject;
+
+/* What a share has at point (iz, iy, ix) of its source, added to s. */
+GHOSTS_INLINE float inject_add(const inject_args *a, const source_share *k, int iz, int iy, int ix, float s) {
+  const point_weights *p = &a->places[k->place];
+  return fmaf((p->wz[iz] * p->wy[iy]) * p->wx[ix], a->signal[k->signal], s);
+}
+
+/* Adds to the point what its sources give, their sum s. */
+GHOSTS_INLINE void inject_store(const kernel_args *f, int z, int y, int x, float s) {
+  const ptrdiff_t at = (ptrdiff_t)f->plane * z + (ptrdiff_t)f->pitch * y + x;
+  if (f->terms.sigma) s = f->terms.recalled ? s / f->terms.sigma[at] : s * f->terms.sigma[at];
+  ghosts_store(f, z, y, x, terms_add(f, at, point_gain_at(f, at), s, f->out[at]));
+}
+
+/* Imposes the value of p. */
+GHOSTS_INLINE void inject_impose(const kernel_args *f, int z, int y, int x, float p) {
+  const ptrdiff_t at = (ptrdiff_t)f->plane * z + (ptrdiff_t)f->pitch * y + x;
+  ghosts_store(f, z, y, x, f->terms.sigma ? p * f->terms.sigma[at] : p);
+}
+
+/* --- receivers -------------------------------------------------------------------------------------------------- */
+
+/* samples[i] = interpolation of the field at receivers[i]: along x the sum of wx times a column's, which is along z that
+ * of wz times a row's, which is along y that of wy u. Each is fma(weight, value, sum) from 0 in ascending order: so
+ * neighbouring lanes read neighbouring columns. */
+typedef struct sample_args {
+  const float *field; /* own point (0, 0, 0), ghosts along z up to date */
+  const float *sigma; /* laid out likewise: its values over these; NULL: as they are */
+  size_t pitch, plane;
+  int ny, nx;
+  const point_weights *receivers; /* device memory */
+  int count;
+  float *samples; /* count; device memory */
+} sample_args;
+extern const operation operation_sample;
+
+#ifdef __CUDA_ARCH__
+#define POINTS_UNROLL _Pragma("unroll")
+#else
+#define POINTS_UNROLL
+#endif
+
+/* The sum of column x of a receiver. */
+GHOSTS_INLINE float sample_column(const sample_args *a, const point_weights *p, int x) {
+  const ptrdiff_t over = a->sigma ? a->sigma - a->field : 0;
+  const float *u = a->field + (ptrdiff_t)a->plane * p->z + points_at(p->x, x, a->nx);
+  float sum = 0;
+  for (int z = 0; z < p->nz; z++, u += a->plane) {
+    float row = 0;
+    for (int y = 0; y < p->ny; y++) {
+      const float *at = u + (ptrdiff_t)a->pitch * points_at(p->y, y, a->ny);
+      row = fmaf(p->wy[y], over ? *at / at[over] : *at, row);
+    }
+    sum = fmaf(p->wz[z], row, sum);
+  }
+  return sum;
+}
+
+/* --- many steps in one launch ----------------------------------------------------------------------------------- */
+
+/* What a launch reports. In device memory; the launcher sets it to 0. */
+typedef struct persistent_state {
+  unsigned done;      /* pieces of boundary planes finished, of all steps */
+  unsigned failed;    /* a neighbour's planes did not come in time */
+  uint64_t waited_ns; /* in which one block, done with its step, waited for neighbours' planes */
+} persistent_state;
+
+/* Step i reads fields[i % N] and writes fields[(i + 1) % N], N = equation_states, own points with their images, as a kernel
+ * of one step does (kernel.h). Where there is a neighbour on a side it also writes the 4 planes next to it into the
+ * neighbour's ghosts and sets the neighbour's counter to counter_before + i + 1. The next step begins when this device's
+ * counter of that side has come as far. The counters wrap around. */
+typedef struct persistent_args {
+  kernel_args constants;          /* in, out and the z range are ignored */
+  float *fields[EQUATION_STATES]; /* own point (0, 0, 0) */
+  int steps;
+  /* [side][which field]: the neighbour's ghost point (first ghost plane, 0, 0); NULL: none. */
+  float *remote[2][EQUATION_STATES];
+  uint32_t *remote_counter[2]; /* in the neighbour's memory */
+  const uint32_t *counter[2];  /* in this device's */
+  uint32_t counter_before;
+  persistent_state *state;
+} persistent_args;
+
+/* For slabs so small that a launch takes longer than a step: the blocks stay on the GPU, meet after each step, and write
+ * boundary planes to the neighbours' devices themselves. CUDA only. cudaErrorNotSupported: the device cannot do
+ * cooperative launches. */
+extern const operation operation_persistent;
+
+/* --- statistics (statistics.h) ---------------------------------------------------------------------------------- */
+
+/* Args: statistics_args and histogram_args. A CUDA device that cannot do cooperative launches answers
+ * operation_statistics with cudaErrorNotSupported. */
+extern const operation operation_statistics, operation_histogram;
+
+/* --- maps ------------------------------------------------------------------------------------------------------- */
+
+/* Adds the field of a step to maps of all own points of a slab, laid out as it is; NULL: not asked for. The
+ * sum of squares is float64, since these leave the range of float32; its halves lie as all fields do. */
+typedef struct maps_args {
+  const float *field, *sigma; /* of u, or of sigma u: sample_args */
+  float *max, *min, *square, *square_low;
+  int frequencies;
+  float *real[MAP_FREQUENCIES], *imaginary[MAP_FREQUENCIES]; /* += u cosine, += u sine */
+  float cosine[MAP_FREQUENCIES], sine[MAP_FREQUENCIES];
+  size_t pitch, plane;
+  int nx, ny, nz;
+} maps_args;
+extern const operation operation_maps;
+
+GHOSTS_INLINE double maps_join(float high, float low) {
+  uint32_t upper, lower;
+  double value;
+  memcpy(&upper, &high, sizeof high);
+  memcpy(&lower, &low, sizeof low);
+  const uint64_t bits = (uint64_t)upper << 32 | lower;
+  memcpy(&value, &bits, sizeof value);
+  return value;
+}
+
+/* The high half of a value, or the low one. */
+GHOSTS_INLINE float maps_half(double value, int high) {
+  uint64_t bits;
+  float half;
+  memcpy(&bits, &value, sizeof bits);
+  const uint32_t part = (uint32_t)(high ? bits >> 32 : bits);
+  memcpy(&half, &part, sizeof half);
+  return half;
+}
+
+GHOSTS_INLINE void maps_point(const maps_args *a, int z, int y, int x) {
+  const ptrdiff_t at = (ptrdiff_t)a->plane * z + (ptrdiff_t)a->pitch * y + x;
+  const float u = a->sigma ? a->field[at] / a->sigma[at] : a->field[at];
+  if (a->max && u > a->max[at]) a->max[at] = u;
+  if (a->min && u < a->min[at]) a->min[at] = u;
+  if (a->square) { /* the product is exact */
+    const double wide = u, sum = maps_join(a->square[at], a->square_low[at]) + wide * wide;
+    a->square[at] = maps_half(sum, 1), a->square_low[at] = maps_half(sum, 0);
+  }
+  for (int f = 0; f < a->frequencies; f++) {
+    a->real[f][at] = fmaf(u, a->cosine[f], a->real[f][at]);
+    a->imaginary[f][at] = fmaf(u, a->sine[f], a->imaginary[f][at]);
+  }
+}
+
+/* --- scaling ---------------------------------------------------------------------------------------------------- */
+
+enum scale_kind { SCALE_TIMES, SCALE_OVER, SCALE_HALF, SCALE_ADD };
+/* All own points of a slab, of fields laid out alike. */
+typedef struct scale_args {
+  enum scale_kind kind;
+  const float *from, *by; /* own points (0, 0, 0) */
+  float *to;              /* from * by, from / by, half of from, or itself + from * by; may be `from` */
+  size_t pitch, plane;
+  int nx, ny, nz;
+  float *squares; /* SCALE_ADD: gets from * from added; or NULL */
+} scale_args;
+extern const operation operation_scale;
+
+GHOSTS_INLINE void scale_point(const scale_args *a, int z, int y, int x) {
+  const ptrdiff_t at = (ptrdiff_t)a->plane * z + (ptrdiff_t)a->pitch * y + x;
+  const float from = a->from[at];
+  if (a->squares) a->squares[at] = fmaf(from, from, a->squares[at]);
+  a->to[at] = a->kind == SCALE_HALF   ? 0.5f * from
+              : a->kind == SCALE_ADD  ? fmaf(from, a->by[at], a->to[at])
+              : a->kind == SCALE_OVER ? from / a->by[at]
+                                      : from * a->by[at];
+}
+
+/* --- ghosts alone ----------------------------------------------------------------------------------------------- */
+
+/* Copies the ghosts of a slab, those that no other point's step sets among them, to `count` fields, `apart` floats apart. */
+typedef struct frame_args {
+  const float *from; /* own point (0, 0, 0), as the next one */
+  float *to;
+  size_t apart;
+  int count;
+  size_t pitch, plane;
+  int nx, ny, nz;
+} frame_args;
+extern const operation operation_frame;
+
+/* Of point (z, y, x), each -RADIUS or more, if it is a ghost. */
+GHOSTS_INLINE void frame_point(const frame_args *a, int z, int y, int x) {
+  const bool own = z >= 0 && z < a->nz && y >= 0 && y < a->ny && x >= 0 && x < a->nx;
+  const ptrdiff_t at = (ptrdiff_t)a->plane * z + (ptrdiff_t)a->pitch * y + x;
+  for (int i = 0; i < a->count && !own; i++) a->to[at + i * (ptrdiff_t)a->apart] = a->from[at];
+}
+
+/* --- what a gradient comes to ----------------------------------------------------------------------------------- */
+
+/* At own points of fields laid out alike, in float64 and rounded once: W l, or W (g - u l) factor / sqrt(m), with
+ * l = (nu - after) / m. */
+typedef struct gradient_args {
+  const float *medium; /* m; NULL: scale */
+  float scale;
+  const float *g, *u; /* NULL: l alone */
+  const float *nu, *after;
+  float *to;     /* may be any of them */
+  double factor; /* 0: without it, and the root */
+  size_t pitch, plane;
+  int nx, ny, nz;
+  bool halves[FACE_COUNT]; /* W is 1/2 of what it is elsewhere at points on these faces of the slab */
+} gradient_args;
+extern const operation operation_gradient;
+
+GHOSTS_INLINE void gradient_point(const gradient_args *a, int z, int y, int x) {
+  const ptrdiff_t at = (ptrdiff_t)a->plane * z + (ptrdiff_t)a->pitch * y + x;
+  const int place[3] = {x, y, z}, last[3] = {a->nx - 1, a->ny - 1, a->nz - 1};
+  const double m = a->medium ? a->medium[at] : a->scale;
+  double value = ((double)a->nu[at] - (double)a->after[at]) / m;
+  if (a->g) value = (double)a->g[at] - (double)a->u[at] * value;
+  if (a->factor != 0) value *= a->factor / sqrt(m);
+  POINTS_UNROLL for (int i = 0; i < 3; i++) {
+    if (place[i] == 0 && a->halves[2 * i]) value /= 2;
+    if (place[i] == last[i] && a->halves[2 * i + 1]) value /= 2;
+  }
+  a->to[at] = (float)value;
+}
+
+/* Where the medium absorbs: from nu of steps 0 and 1, with what relaxations remember, to m lambda of both, whose steps add m times
+ * what that of nu multiplies before it is damped (kernel_terms). With S the sum of that over all steps, and R_l of r_l, the
+ * recursions summed up, once and twice, are, of a medium that is not there (part of 1):
+ *   part S = (nu - after) / m - sum a_l r_l / (1 - a_l),   R_l = (b_l kappa S - a_l r_l) / (1 - a_l),
+ *   part lambda = nu / m - sum a_l R_l / (1 - a_l),        part = 1 - kappa sum b_l / (1 - a_l) */
+typedef struct undamp_args {
+  const float *medium; /* m; NULL: scale */
+  float scale;
+  kernel_terms terms;
+  float *nu, *after; /* of step 0, and of step 1 */
+  size_t pitch, plane;
+  int nx, ny, nz;
+} undamp_args;
+extern const operation operation_undamp;
+
+GHOSTS_INLINE void undamp_point(const undamp_args *a, int z, int y, int x) {
+  const kernel_terms *t = &a->terms;
+  const ptrdiff_t at = (ptrdiff_t)a->plane * z + (ptrdiff_t)a->pitch * y + x;
+  const double m = a->medium ? a->medium[at] : a->scale, kappa = t->loss[at];
+  double part = 1, S = ((double)a->nu[at] - (double)a->after[at]) / m, lambda = a->nu[at] / m;
+  if (a->nu[at] == 0 && a->after[at] == 0) return; /* nothing, or a point that is held */
+  for (int l = 0; l < t->memories; l++) {
+    part -= kappa * (double)t->b[l] / (1 - (double)t->a[l]);
+    S -= (double)t->a[l] * (double)t->memory[l][at] / (1 - (double)t->a[l]);
+  }
+  S /= part;
+  for (int l = 0; l < t->memories; l++) {
+    const double rest = 1 / (1 - (double)t->a[l]),
+                 R = (kappa * (double)t->b[l] * S - (double)t->a[l] * (double)t->memory[l][at]) * rest;
+    lambda -= (double)t->a[l] * R * rest;
+  }
+  lambda /= part;
+  a->nu[at] = (float)(m * lambda);
+  a->after[at] = (float)(m * (lambda - S));
+}
+
+#ifdef __cplusplus
+}
+#endif
+#endif
