@@ -149,7 +149,7 @@ inline bool few_warps(const star::variant &v) {
   return v.tile_x * v.tile_y > 4 * star::PACK * v.threads;
 }
 
-inline double wave_cost(const cutting &c, int together, double points, const star::residency &r) {
+inline double wave_cost(const cutting &c, int together, double points, const residency &r) {
   const bool kept = c.planes > SHORT;
   const prices &p = LONG_CHUNKS[c.v->operands], &own = kept ? p : SHORT_CHUNKS;
   /* 12 warps share the schedulers worse than 8 or 16 do. */
@@ -164,7 +164,7 @@ inline double wave_cost(const cutting &c, int together, double points, const sta
   return START + std::max({memory, sm, both});
 }
 
-inline cutting cut_up(const star::variant &v, const star::residency &r, const kernel_args *a, int tile_y,
+inline cutting cut_up(const star::variant &v, const residency &r, const kernel_args *a, int tile_y,
                       int chunks) {
   const int nz = a->z_end - a->z_begin, resident = r.sms * r.blocks;
   cutting c = {};
@@ -196,7 +196,7 @@ struct followers {
 };
 
 /* What followers take after a sweep: those that had no room beside it. They are faster where they are few. */
-inline double left_behind(const cutting &c, const star::residency &r, const followers &f) {
+inline double left_behind(const cutting &c, const residency &r, const followers &f) {
   const double room = f.resident * (r.sms - (double)c.size / r.blocks);
   const double left = f.blocks - room * c.cost / (c.waves * f.each); /* beside the last wave */
   return left > 0 ? f.each * 0.5 * (1 + left / (r.sms * f.resident)) : 0;
@@ -212,7 +212,7 @@ cutting choose(const star::choice<N> &shapes, const kernel_args *a, const follow
   cutting best = {};
   for (int i = 0; i < N; i++) {
     const star::variant &v = shapes.shapes[i];
-    const star::residency &r = shapes.limits[i];
+    const residency &r = shapes.limits[i];
     const bool small = r.blocks > 1; /* its tiles' halos cost too much, but where launches are short */
     const int lowest = small || hurry || few_warps(v) ? v.tile_y : v.tile_y * 3 / 4;
     const int lower = kernel_is_stack(a) ? 1 : owned_rows(v); /* rows of a stack have no halos */

@@ -220,17 +220,17 @@ static void cut_pieces(cutting *c, const persistent_args *p, int blocks) {
 
 template <enum equation Q> static int launch(persistent_args p, cudaStream_t stream) {
   const void *function = reinterpret_cast<const void *>(advance<Q>);
-  star::residency r = {};
+  residency r = {};
   cutting c = {};
-  cudaError_t status = star::query({function, 0, 0, 0, THREADS, 0}, &r);
+  cudaError_t status = residency_of(function, THREADS, 0, &r);
   if (status != cudaSuccess) return (int)status;
   const int blocks = r.sms * r.blocks;
   cut_pieces(&c, &p, blocks);
   status = cudaMemsetAsync(p.state, 0, sizeof *p.state, stream);
   if (status != cudaSuccess) return (int)status;
   void *parameters[] = {&p, &c};
-  return (int)star::launch_together(function, c.pieces < blocks ? c.pieces : blocks, dim3(LANES, ROWS),
-                                    parameters, stream);
+  return (int)launch_together(function, c.pieces < blocks ? c.pieces : blocks, dim3(LANES, ROWS), parameters,
+                              stream);
 }
 
 } // namespace persistent

@@ -6,6 +6,7 @@
 #include <cuda_runtime.h>
 #include <type_traits>
 #include "kernels/images.cuh"
+#include "kernels/resident.cuh"
 #include "kernels/equations/point.h"
 
 namespace star {
@@ -47,42 +48,12 @@ struct variant {
   size_t shared; /* dynamic, bytes */
 };
 
-/* What the device says about a variant. */
-struct residency {
-  int sms, blocks; /* multiprocessors; blocks of this variant that fit one of them */
-};
-
 /* A variant's cut of a launch and its estimated cost; the unit is the time an SM needs for one point. */
 struct plan {
   cut c;
   unsigned grid;
   double cost;
 };
-
-/* Lets the kernel use its shared memory and asks how many blocks an SM holds. Once a process and variant. */
-inline cudaError_t query(const variant &v, residency *r) {
-  int device = 0;
-  cudaError_t status = cudaGetDevice(&device);
-  if (status == cudaSuccess) status = cudaDeviceGetAttribute(&r->sms, cudaDevAttrMultiProcessorCount, device);
-  if (status == cudaSuccess)
-    status = cudaFuncSetAttribute(v.function, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)v.shared);
-  if (status == cudaSuccess)
-    status = cudaOccupancyMaxActiveBlocksPerMultiprocessor(&r->blocks, v.function, v.threads, v.shared);
-  if (status == cudaSuccess && r->blocks < 1) status = cudaErrorInvalidConfiguration;
-  return status;
-}
-
-/* Launches blocks that may wait for each other: all are resident at once. */
-inline cudaError_t launch_together(const void *kernel, int blocks, dim3 block, void **parameters,
-                                   cudaStream_t stream) {
-  int device = 0, possible = 0;
-  cudaError_t status = cudaGetDevice(&device);
-  if (status == cudaSuccess) status = cudaDeviceGetAttribute(&possible, cudaDevAttrCooperativeLaunch, device);
-  if (status == cudaSuccess && !possible) status = cudaErrorNotSupported;
-  return status == cudaSuccess
-             ? cudaLaunchCooperativeKernel(kernel, dim3((unsigned)blocks), block, parameters, 0, stream)
-             : status;
-}
 
 inline int ceil_div(long long a, long long b) {
   return (int)((a + b - 1) / b);
@@ -146,7 +117,8 @@ template <int N> struct choice {
   template <class... Variants> explicit choice(const Variants &...v) : shapes{v...}, limits{} {
     static_assert(sizeof...(v) == N, "as many variants as the type says");
     status = cudaSuccess;
-    for (int i = 0; i < N && status == cudaSuccess; i++) status = query(shapes[i], &limits[i]);
+    for (int i = 0; i < N && status == cudaSuccess; i++)
+      status = residency_of(shapes[i].function, shapes[i].threads, shapes[i].shared, &limits[i]);
   }
 
   /* The cheapest shape for these arguments, whose z range is not empty. */

@@ -1,7 +1,6 @@
 /* The updates of a point of each equation's file, for one kind of number. Whoever includes this has defined vec, vec_*, ISA,
  * TARGET and INLINE. With a constant equation the switches vanish. */
-#define EQUATION_FILES
-#include "kernels/equations.def"
+#include "files.h"
 
 TARGET INLINE vec ISA(next)(const enum equation equation, vec star, const vec *m, vec u, vec before,
                             vec two) {

@@ -2,7 +2,7 @@
  * instructions. At a point the order of operations is that of absorb_back_add. */
 #include "absorb_back.h"
 #include "kernels/host_share.h"
-#include "kernels/host/host_simd.h"
+#include "base/isa.h"
 
 enum {
   CHUNK = 256, /* points of a row at a time */

@@ -6,7 +6,6 @@
  * Else a thread a point of the boxes that layers reach, after the kernel. */
 #include <cuda_runtime.h>
 #include "absorb_back.h"
-#include "kernels/cuda/plan.cuh"
 
 namespace absorb_back {
 

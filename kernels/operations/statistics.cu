@@ -8,7 +8,7 @@
 #include <cooperative_groups.h>
 #include <cooperative_groups/reduce.h>
 #include <cuda_runtime.h>
-#include "kernels/cuda/plan.cuh"
+#include "kernels/resident.cuh"
 #include "statistics.h"
 
 namespace cg = cooperative_groups;
@@ -126,8 +126,8 @@ static __global__ void __launch_bounds__(BLOCK, BLOCKS_A_SM)
 
 /* As many blocks as the device holds at once, but not more than there are units. */
 static cudaError_t grid_size(const field_view &f, const void *kernel, size_t shared, unsigned *blocks) {
-  star::residency r = {};
-  const cudaError_t status = star::query({kernel, 0, 0, 0, BLOCK, shared}, &r);
+  residency r = {};
+  const cudaError_t status = residency_of(kernel, BLOCK, shared, &r);
   const int64_t most = (int64_t)r.sms * r.blocks, units = units_of_plane(f.nx, f.ny) * f.nz;
   const int64_t wanted = (units + BLOCK / WARP - 1) / (BLOCK / WARP);
   *blocks = (unsigned)(wanted < 1 ? 1 : wanted < most ? wanted : most);
@@ -141,8 +141,7 @@ extern "C" int operation_statistics_cuda(const void *args, void *stream) {
   const cudaError_t status = grid_size(a->field, kernel, 0, &blocks);
   if (status != cudaSuccess) return status;
   void *arguments[] = {const_cast<statistics_args *>(a)};
-  return star::launch_together(kernel, (int)blocks, dim3(BLOCK), arguments,
-                               static_cast<cudaStream_t>(stream));
+  return launch_together(kernel, (int)blocks, dim3(BLOCK), arguments, static_cast<cudaStream_t>(stream));
 }
 
 /* --- histogram: a launch of its own, since its range is known only when all ranks have been measured ------------- */

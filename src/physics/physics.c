@@ -3,8 +3,7 @@
 #include <stdio.h>
 #include "base/error_mpi.h"
 #include "fd.h"
-#define EQUATION_FILES
-#include "kernels/equations.def"
+#include "kernels/equations/files.h"
 
 /* A row of the list as functions. */
 static const struct {
