@@ -11,7 +11,7 @@
 #include "config/config.h"
 #include "kernels/operations/statistics.h"
 #include "halo/slab.h"
-#include "packing.h"
+#include "quantity.h"
 #include "rows.h"
 #include "run_meta.h"
 

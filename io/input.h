@@ -5,7 +5,7 @@
 #define STENCIL_INPUT_H
 
 #include "io_internal.h"
-#include "packing.h"
+#include "quantity.h"
 
 /* Which datasets a name may mean: how many axes they have, and how a message calls them. */
 typedef struct dataset_kind {

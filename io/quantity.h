@@ -1,6 +1,6 @@
 /* What the numbers of an input dataset mean: netCDF's packing, units and fill values. */
-#ifndef STENCIL_PACKING_H
-#define STENCIL_PACKING_H
+#ifndef STENCIL_QUANTITY_H
+#define STENCIL_QUANTITY_H
 
 #include <stdbool.h>
 #include <stdio.h>
