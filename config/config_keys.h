@@ -286,7 +286,7 @@ const config_key config_keys[] = {
           "0.04 0.03 0.02 0.01"),
   WEIGHTS("z", jacobi_z, "likewise along z", "0.04 0.03 0.02 0.01"),
 
-#define MEDIUM(constant, name, unit_, si, known, kg, m, s, fallback_, sign, field, doc_) \
+#define MEDIUM(constant, name, unit_, si, spelled, fallback_, sign, field, doc_) \
   {"medium", #name, VALUE_VARIANT, AT(media[MEDIUM_##constant].file), NUMBER(media[MEDIUM_##constant].number, &sign), \
    .choices = sign##_medium, .fallback = fallback_, .only_with = &HAS_##constant, \
    .unit = unit_, .doc = doc_},

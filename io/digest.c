@@ -39,27 +39,16 @@ static int digest_values(XXH3_state_t *sum, const input *in, hid_t type, error *
   return e->id;
 }
 
-/* Adds what the attributes say of the values. */
-static int digest_meaning(XXH3_state_t *sum, const input *in, error *e) {
-  packing n;
-  char units[PACKING_TEXT];
-  TRY(input_read_units(in, units, e));
-  TRY(input_read_packing(in, QUANTITY_NONE, &n, e));
-  XXH3_128bits_update(sum, units, strlen(units));
-  XXH3_128bits_update(sum, &n.scale, sizeof n.scale);
-  XXH3_128bits_update(sum, &n.offset, sizeof n.offset);
-  XXH3_128bits_update(sum, n.fill, (size_t)n.fills * sizeof *n.fill);
-  return 0;
-}
-
 int digest_dataset(const char *dataset, char digest[DIGEST_TEXT], error *e) {
   const dataset_kind kind = {1, H5S_MAX_RANK, "numeric"};
   input in = {.opened = H5I_INVALID_HID, .dataset = H5I_INVALID_HID};
   hid_t type = H5I_INVALID_HID;
+  missing_values missing;
   XXH3_state_t *sum = XXH3_createState();
   if (!sum || XXH3_128bits_reset(sum) != XXH_OK)
     FAIL(e, OUT_OF_MEMORY, sizeof sum, "the digest of a dataset");
-  if (!e->id && !dataset_open(dataset, kind, false, &in, e) && !digest_meaning(sum, &in, e)) {
+  if (!e->id && !dataset_open(dataset, kind, false, &in, e) && 
+      !input_check_plain(&in, QUANTITY_NONE, &missing, e)) {
     type = H5Dget_type(in.dataset);
     if (type < 0)
       FAIL(e, FIELD_DAMAGED, dataset, HDF5_WHY);

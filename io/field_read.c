@@ -30,7 +30,8 @@ static int read_open(const char *name, const field_io *io, input *in, error *e) 
 typedef struct field_place {
   bool plain;
   uint64_t at;          /* its first byte in */
-  packing packing;      /* what its numbers mean */
+  missing_values missing;
+  char told[128];       /* a warning, for the log */
   char file[FILE_NAME]; /* where it is, links followed */
 } field_place;
 
@@ -48,52 +49,31 @@ static size_t read_plane_floats(const slab *s) {
   return (size_t)s->ny * (size_t)s->nx;
 }
 
-/* Bytes of a number as it is read: what HDF5 must convert and is not yet a value is rounded once, after that. */
-static size_t read_size(const field_reader *r) {
-  return r->place.plain || r->place.packing.plain ? sizeof(float) : sizeof(double);
-}
-
-static double read_number(const field_reader *r, const void *numbers, size_t i) {
-  double number = 0;
-  if (read_size(r) == sizeof(float)) return (double)((const float *)numbers)[i];
-  memcpy(&number, (const char *)numbers + i * sizeof number,
-         sizeof number); /* it lies where values are put */
-  return number;
-}
-
-/* Makes values of numbers in place, up to the first that stands for a missing one: returns its index, or `count`. */
-static size_t read_convert(const field_reader *r, void *numbers, size_t count) {
-  const struct packing *n = &r->place.packing;
-  float *values = numbers;
-  for (size_t i = 0; i < count; i++) {
-    const double number = read_number(r, numbers, i);
-    if (packing_is_missing(n, number)) return i;
-    values[i] = (float)packing_to_si(n, packing_unpack(n, number));
-  }
-  return count;
-}
-
 /* 0 for a subnormal number: the same everywhere, in what is saved too. */
 static float read_flush(float v) {
   return fabsf(v) < FLT_MIN ? copysignf(0, v) : v;
+}
+
+/* Number i of planes from `row` on is no value. */
+static int read_refuse(const field_reader *r, int64_t row, size_t i, float number, error *e) {
+  const slab *s = r->io->slab;
+  const size_t plane = read_plane_floats(s), nx = (size_t)s->nx;
+  const missing_range *missing = missing_find(&r->place.missing, number);
+  const int z = (int)row + (int)(i / plane), y = (int)(i % plane / nx), x = (int)(i % plane % nx);
+  char found[MISSING_TEXT];
+  if (missing)
+    return FAIL(e, FIELD_MISSING, r->name, missing_text(missing, number, found), z, y, x, r->place.file);
+  return FAIL(e, FIELD_NO_VALUE, r->name, isnan(number) ? "NaN" : "Inf, or a value beyond float32,", z, y, x);
 }
 
 /* A row_mover: checks planes and passes them on. */
 static int read_deliver(void *context, int64_t row, int64_t rows, void *values, error *e) {
   const field_reader *r = context;
   const slab *s = r->io->slab;
-  const size_t plane = read_plane_floats(s), count = plane * (size_t)rows;
-  const size_t missing = r->place.packing.plain ? count : read_convert(r, values, count);
-  char found[PACKING_FOUND];
+  const size_t count = read_plane_floats(s) * (size_t)rows;
   float *v = values;
   for (size_t i = 0; i < count; i++) {
-    if (i == missing || !isfinite(v[i]))
-      return FAIL(e, FIELD_NO_VALUE, r->name,
-                  i == missing  ? packing_found_missing(&r->place.packing, read_number(r, values, i), found)
-                  : isnan(v[i]) ? "NaN"
-                                : "Inf, or a value beyond float32,",
-                  (int)row + (int)(i / plane), (int)(i % plane / (size_t)s->nx),
-                  (int)(i % plane % (size_t)s->nx));
+    if (!isfinite(v[i]) || missing_find(&r->place.missing, v[i])) return read_refuse(r, row, i, v[i], e);
     v[i] = read_flush(v[i]);
   }
   return r->sink(r->context, (int)(row - s->z0), (int)rows, values, e);
@@ -103,8 +83,8 @@ static int read_deliver(void *context, int64_t row, int64_t rows, void *values, 
 static int read_get_planes(void *context, uint64_t at, void *to, size_t bytes, error *e) {
   const field_reader *r = context;
   const slab *s = r->io->slab;
-  const size_t plane = read_plane_floats(s) * read_size(r);
-  const dataset_block b = {read_size(r) == sizeof(double) ? H5T_NATIVE_DOUBLE : H5T_NATIVE_FLOAT,
+  const size_t plane = read_plane_floats(s) * sizeof(float);
+  const dataset_block b = {H5T_NATIVE_FLOAT,
                            3,
                            {at / plane},
                            {bytes / plane, (hsize_t)s->ny, (hsize_t)s->nx}};
@@ -139,12 +119,12 @@ static int read_planes(field_reader *r, error *e) {
   const slab *s = r->io->slab;
   bool direct = false;
   TRY(read_open_all(r, &direct, e));
-  io_way_tell(r->io->way, r->name, r->place.packing.told);
+  io_way_tell(r->io->way, r->name, r->place.told);
   const row_file f = {
       .name = r->name, .fd = r->fd, .move = r->place.plain ? NULL : read_get_planes, .context = r};
   row_part own = {.array = r->name,
                   .at = r->place.at,
-                  .row_bytes = read_plane_floats(s) * read_size(r),
+                  .row_bytes = read_plane_floats(s) * sizeof(float),
                   .first = s->z0,
                   .count = s->nz,
                   .move = read_deliver,
@@ -160,14 +140,12 @@ static int read_compare_spacing(field_reader *r, error *e) {
   const double *grid = r->io->spacing;
   double said[3];
   bool other = false;
-  char *told = r->place.packing.told;
-  const size_t used = strlen(told);
   TRY(input_read_spacing(&r->in, said, e));
   for (int i = 0; i < 3; i++)
     other = other || (said[i] > 0 && grid[i] > 0 && points[i] > 1 && fabs(said[i] / grid[i] - 1) > 1e-4);
   if (other)
-    snprintf(told + used, PACKING_TEXT - used, "%swarning: its spacing is %g %g %g m, the grid's %g %g %g",
-             used ? ", " : "", said[0], said[1], said[2], grid[0], grid[1], grid[2]);
+    snprintf(r->place.told, sizeof r->place.told, "warning: its spacing is %g %g %g m, the grid's %g %g %g",
+             said[0], said[1], said[2], grid[0], grid[1], grid[2]);
   return 0;
 }
 
@@ -176,7 +154,7 @@ int field_read(const field_io *io, const char *dataset, enum quantity quantity, 
   field_reader r = {.io = io, .name = dataset, .sink = sink, .context = context, .fd = -1};
   r.in.opened = r.in.dataset = H5I_INVALID_HID;
   if (io->way->rank == 0 && !read_open(dataset, io, &r.in, e) &&
-      !input_read_packing(&r.in, quantity, &r.place.packing, e) && !read_compare_spacing(&r, e))
+      !input_check_plain(&r.in, quantity, &r.place.missing, e) && !read_compare_spacing(&r, e))
     read_find_place(&r);
   if (!error_agree(e, io->way->comm)) read_planes(&r, e);
   if (r.fd >= 0) close(r.fd);

@@ -211,7 +211,7 @@ static int files_perform(const files *f, const request *r, error *e) {
   case FILES_WRITE_FIELD:
     return field_write(own->io, r->field, own->planes, own->made, e);
   case FILES_READ_TABLE:
-    if (!table_read(f->comm, r->path, r->form, own->table, e)) io_way_tell(f->way, r->path, own->table->told);
+    table_read(f->comm, r->path, r->form, own->table, e);
     return e->id;
   case FILES_WRITE_RECEIVERS:
     return receivers_file_write(&(receivers_way){f->comm, f->way, r->partial}, r->path, r->receivers,

@@ -76,6 +76,12 @@ int input_damaged(const input *in, const char *why, error *e) {
   return FAIL(e, FIELD_DAMAGED, input_name(in, name), why);
 }
 
+int input_convert(const input *in, const char *why, error *e) {
+  char name[INPUT_NAME];
+  if (in->source) return input_damaged(in, why, e); /* the virtual one is to be converted */
+  return FAIL(e, INPUT_STORAGE, input_name(in, name), why, in->file);
+}
+
 /* --- what a file holds ------------------------------------------------------------------------------------------ */
 
 enum { LIST_DATASETS = 5, LIST_OBJECTS = 1000, LIST_TEXT = 512 };

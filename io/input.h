@@ -45,15 +45,16 @@ int input_find_file(const input *in, const char *prefixes, const char *file, cha
 
 /* Exit 2: the dataset is damaged, and why. */
 int input_damaged(const input *in, const char *why, error *e);
+/* Exit 2: it cannot be read, why, and the command that makes plain numbers of it. */
+int input_convert(const input *in, const char *why, error *e);
 /* input_storage.c: exit 2 unless the open dataset holds plain numbers, and they are all there, in this file or others.
  * Opens all sources of a virtual one; does nothing else where it is `checked`. */
 int input_check_storage(input *in, error *e);
 /* Is it a type of plain numbers, whose parts are within its bytes? */
 bool input_sound_number(hid_t type);
-/* input_packing.c: what the open dataset's numbers mean. Exit 2 where an attribute cannot be understood. */
-int input_read_packing(const input *in, enum quantity quantity, packing *n, error *e);
-/* The unit that its attributes name, as they do; "": none. */
-int input_read_units(const input *in, char found[PACKING_TEXT], error *e);
+/* input_plain.c: exit 2 unless the open dataset's numbers are values in the SI unit of this quantity, but for those that are
+ * missing. Names the attribute, and the command that makes such numbers. */
+int input_check_plain(const input *in, enum quantity quantity, missing_values *missing, error *e);
 /* Reads an attribute of the group that the dataset is in; "" where there is no text of less than `size` bytes. */
 void input_read_word(const input *in, const char *name, char *word, size_t size);
 /* Its attribute `spacing`, x y z; zeros: it has none of three numbers. */

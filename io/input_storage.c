@@ -2,7 +2,6 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 #include "input.h"
 
@@ -50,7 +49,7 @@ static int storage_check_type(const input *in, error *e) {
   return sound ? 0 : FAIL(e, FIELD_TYPE, name, found ? found : "an unknown type");
 }
 
-/* --- values in other files -------------------------------------------------------------------------------------- */
+/* --- sources of virtual datasets -------------------------------------------------------------------------------------- */
 
 /* Bytes of a number; 0 after a failure. */
 static size_t storage_size(hid_t dataset) {
@@ -67,42 +66,6 @@ static int64_t storage_points(hid_t dataset) {
   return points;
 }
 
-/* Bytes [offset, offset + bytes) of `file`, in which a part of the values is, one after another. */
-static int storage_check_raw(const input *in, const char *file, uint64_t offset, uint64_t bytes, error *e) {
-  char path[FILE_NAME];
-  struct stat s;
-  const char *prefix = getenv("HDF5_EXTFILE_PREFIX");
-  const bool beside = prefix && *prefix && *file != '/';
-  if (snprintf(path, sizeof path, "%s%s%s", beside ? prefix : "", beside ? "/" : "", file) >= FILE_NAME)
-    return input_damaged(in, "too long a name of an external file", e);
-  error found = {0};
-  const bool whole = !input_check_file(path, path, &found) && !stat(path, &s) &&
-                     (uint64_t)s.st_size >= offset && (uint64_t)s.st_size - offset >= bytes;
-  if (!whole) FAIL(&found, FIELD_FILE, path, "it ends before the values do");
-  return whole ? 0 : input_damaged(in, found.text, e);
-}
-
-static int storage_check_external(const input *in, hid_t list, int count, error *e) {
-  char file[FILE_NAME + 1] = "";
-  const int64_t points = storage_points(in->dataset);
-  const size_t size = storage_size(in->dataset);
-  uint64_t left;
-  if (points < 0 || !size || __builtin_mul_overflow((uint64_t)points, size, &left))
-    return input_damaged(in, "its size is damaged", e);
-  for (int i = 0; i < count && left; i++) {
-    off_t offset;
-    hsize_t bytes;
-    if (H5Pget_external(list, (unsigned)i, FILE_NAME, file, &offset, &bytes) < 0)
-      return input_damaged(in, HDF5_WHY, e);
-    if (strlen(file) >= FILE_NAME || offset < 0)
-      return input_damaged(in, "its external files are damaged", e);
-    if (bytes > left) bytes = left; /* H5F_UNLIMITED, too */
-    TRY(storage_check_raw(in, file, (uint64_t)offset, bytes, e));
-    left -= bytes;
-  }
-  return left ? input_damaged(in, "its external files do not hold all values", e) : 0;
-}
-
 /* The dataset that part i of a virtual one is taken from. Its file stays open. */
 static int storage_open_source(input *in, hid_t list, size_t i, error *e) {
   input source = {.kind = in->kind,
@@ -115,7 +78,7 @@ static int storage_open_source(input *in, hid_t list, size_t i, error *e) {
   ssize_t path_length = H5Pget_virtual_dsetname(list, i, source.path, sizeof source.path);
   if (file_length <= 0 || path_length <= 0) return input_damaged(in, HDF5_WHY, e);
   if (file_length >= FILE_NAME || path_length >= FILE_NAME || strchr(file, '%') || strchr(source.path, '%'))
-    return input_damaged(
+    return input_convert(
         in, "a virtual dataset whose sources have names that are too long or have a % in them", e);
   error found = {0};
   if (strcmp(file, ".") == 0)
@@ -127,7 +90,7 @@ static int storage_open_source(input *in, hid_t list, size_t i, error *e) {
     source.opened = H5I_INVALID_HID;
   }
   input_close(&source);
-  return found.id ? input_damaged(in, found.text, e) : 0;
+  return found.id ? input_convert(in, found.text, e) : 0;
 }
 
 /* Adds the points of a part to *all, each once; *all is H5I_INVALID_HID before the first part. */
@@ -163,9 +126,9 @@ static int storage_check_virtual(input *in, hid_t list, error *e) {
   size_t count = 0;
   hssize_t held = 0;
   int spare[SPARE];
-  if (in->source) return input_damaged(in, "a virtual dataset of another one, or of itself", e);
+  if (in->source) return input_convert(in, "a virtual dataset of another one, or of itself", e);
   if (H5Pget_virtual_count(list, &count) < 0) return input_damaged(in, HDF5_WHY, e);
-  if (count > SOURCES_MOST) return input_damaged(in, "a virtual dataset of too many others", e);
+  if (count > SOURCES_MOST) return input_convert(in, "a virtual dataset of too many others", e);
   TRY(ALLOC(e, in->held, count, "the sources of a virtual dataset"));
   for (int i = 0; i < SPARE; i++) spare[i] = open("/dev/null", O_RDONLY | O_CLOEXEC);
   storage_open_parts(in, list, count, &held, e);
@@ -173,7 +136,7 @@ static int storage_check_virtual(input *in, hid_t list, error *e) {
     if (spare[i] >= 0) close(spare[i]);
   /* Only now: the shape may depend on the sources, which HDF5 opens to know it. */
   if (e->id || held == storage_points(in->dataset)) return e->id;
-  return input_damaged(in, "a virtual dataset whose sources do not hold all values", e);
+  return input_convert(in, "a virtual dataset whose sources do not hold all values", e);
 }
 
 /* --- chunks ----------------------------------------------------------------------------------------------------- */
@@ -275,7 +238,7 @@ static int storage_check_chunks(const input *in, hid_t list, error *e) {
 static int storage_check_layout(const input *in, hid_t list, H5D_layout_t layout, error *e) {
   const int external = layout == H5D_CONTIGUOUS ? H5Pget_external_count(list) : 0;
   if (layout == H5D_LAYOUT_ERROR || external < 0) return input_damaged(in, HDF5_WHY, e);
-  if (external > 0) return storage_check_external(in, list, external, e);
+  if (external > 0) return input_convert(in, "its values are in other files", e);
   if (layout == H5D_CHUNKED) return storage_check_chunks(in, list, e);
   return layout == H5D_COMPACT || layout == H5D_CONTIGUOUS ? 0 : input_damaged(in, "an unknown layout", e);
 }

@@ -26,14 +26,13 @@ typedef struct table {
   double *values;          /* rows x columns, owned: table_free */
   int64_t rows;            /* >= 1; 0: form.optional or form.empty */
   int columns;             /* 1: shape (n,), too */
-  char told[PACKING_TEXT]; /* packing.told */
   /* form.words: attributes of these names, of the group that the table is in; "": none, or no such text */
   char dispersion[TABLE_WORD], equation[TABLE_WORD];
 } table;
 
-/* Reads dataset "FILE:/path" (any integer or float type, converted to float64 as its attributes say) on rank 0 and hands it
- * to all. Missing file or dataset, wrong rank, shape, type or units, NaN, Inf or a fill value are exit 2 and name the
- * file, the dataset, what was expected and what was found. Collective over `comm`, same error everywhere; after
+/* Reads dataset "FILE:/path" (any integer or float type) as float64 on rank 0 and hands it to all. Missing file or
+ * dataset, wrong rank, shape or type, other than plain numbers in SI, NaN, Inf or a missing value are exit 2 and name
+ * the file, the dataset, what was expected and what was found. Collective over `comm`, same error everywhere; after
  * one, `t` is empty. */
 int table_read(MPI_Comm comm, const char *dataset, table_form form, table *t, error *e);
 

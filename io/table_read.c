@@ -1,7 +1,6 @@
 #include "table.h"
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 #include "base/error_mpi.h"
 #include "input.h"
 #include "message.h"
@@ -34,19 +33,16 @@ static int table_read_values(const input *in, table_form form, table *t, error *
   const char *name = in->name;
   const int measured = t->columns == form.columns ? form.measured : 0;
   const dataset_block first = {H5T_NATIVE_DOUBLE, 2, .count = {(hsize_t)t->rows, (hsize_t)t->columns}};
-  char found[PACKING_FOUND], why[HDF5_TEXT];
-  packing n;
-  TRY(input_read_packing(in, measured ? form.quantity : QUANTITY_NONE, &n, e));
-  memcpy(t->told, n.told, sizeof t->told);
+  char found[MISSING_TEXT], why[HDF5_TEXT];
+  missing_values missing;
+  TRY(input_check_plain(in, measured ? form.quantity : QUANTITY_NONE, &missing, e));
   TRY(ALLOC(e, t->values, t->rows * t->columns, "a table"));
   if (dataset_read(in->dataset, &first, t->values, why)) return FAIL(e, FIELD_DAMAGED, name, why);
   for (int64_t i = 0; i < t->rows * t->columns; i++) {
-    double *v = &t->values[i];
-    if (packing_is_missing(&n, *v))
-      return FAIL(e, TABLE_NO_VALUE, name, packing_found_missing(&n, *v, found), i / t->columns);
-    if (!n.plain) *v = packing_unpack(&n, *v);
-    if (measured && i % t->columns < measured) *v = packing_to_si(&n, *v);
-    if (!isfinite(*v)) return FAIL(e, TABLE_NO_VALUE, name, isnan(*v) ? "NaN" : "Inf", i / t->columns);
+    const double v = t->values[i];
+    const missing_range *r = missing_find(&missing, (float)v);
+    if (r) return FAIL(e, TABLE_MISSING, name, missing_text(r, (float)v, found), i / t->columns, in->file);
+    if (!isfinite(v)) return FAIL(e, TABLE_NO_VALUE, name, isnan(v) ? "NaN" : "Inf", i / t->columns);
   }
   return 0;
 }
