@@ -47,7 +47,7 @@ int digest_dataset(const char *dataset, char digest[DIGEST_TEXT], error *e) {
   XXH3_state_t *sum = XXH3_createState();
   if (!sum || XXH3_128bits_reset(sum) != XXH_OK)
     FAIL(e, OUT_OF_MEMORY, sizeof sum, "the digest of a dataset");
-  if (!e->id && !dataset_open(dataset, kind, false, &in, e) && 
+  if (!e->id && !dataset_open(dataset, kind, false, &in, e) &&
       !input_check_plain(&in, QUANTITY_NONE, &missing, e)) {
     type = H5Dget_type(in.dataset);
     if (type < 0)

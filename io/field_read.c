@@ -29,7 +29,7 @@ static int read_open(const char *name, const field_io *io, input *in, error *e) 
 /* What rank 0 tells of the dataset. */
 typedef struct field_place {
   bool plain;
-  uint64_t at;          /* its first byte in */
+  uint64_t at; /* its first byte in */
   missing_values missing;
   char told[128];       /* a warning, for the log */
   char file[FILE_NAME]; /* where it is, links followed */
@@ -84,10 +84,8 @@ static int read_get_planes(void *context, uint64_t at, void *to, size_t bytes, e
   const field_reader *r = context;
   const slab *s = r->io->slab;
   const size_t plane = read_plane_floats(s) * sizeof(float);
-  const dataset_block b = {H5T_NATIVE_FLOAT,
-                           3,
-                           {at / plane},
-                           {bytes / plane, (hsize_t)s->ny, (hsize_t)s->nx}};
+  const dataset_block b = {
+      H5T_NATIVE_FLOAT, 3, {at / plane}, {bytes / plane, (hsize_t)s->ny, (hsize_t)s->nx}};
   char why[HDF5_TEXT];
   H5Eset_auto2(H5E_DEFAULT, NULL, NULL); /* where HDF5 is for many threads, each has its own error printing */
   if (!dataset_read(r->in.dataset, &b, to, why)) return 0;

@@ -12,8 +12,8 @@
 typedef struct plain_attribute {
   const input *in;
   const char *name;
-  hid_t id, type;  /* negative where there is none */
-  hssize_t count;  /* of its values */
+  hid_t id, type; /* negative where there is none */
+  hssize_t count; /* of its values */
 } plain_attribute;
 
 static int plain_refuse(const plain_attribute *a, const char *expected, const char *found, error *e) {
@@ -45,9 +45,13 @@ static int plain_open(plain_attribute *a, error *e) {
 static int plain_read_numbers(plain_attribute *a, int least, int most, double values[], error *e) {
   plain_open(a, e);
   if (!e->id && a->id >= 0 && (a->count < least || a->count > most || !input_sound_number(a->type)))
-    plain_refuse(a, most == 1 ? "one number" : least == 2 ? "two numbers" : "a number, or a few", "another type or shape",
-                 e);
-  if (!e->id && a->id >= 0 && H5Aread(a->id, H5T_NATIVE_DOUBLE, values) < 0) input_damaged(a->in, HDF5_WHY, e);
+    plain_refuse(a,
+                 most == 1    ? "one number"
+                 : least == 2 ? "two numbers"
+                              : "a number, or a few",
+                 "another type or shape", e);
+  if (!e->id && a->id >= 0 && H5Aread(a->id, H5T_NATIVE_DOUBLE, values) < 0)
+    input_damaged(a->in, HDF5_WHY, e);
   plain_close(a);
   return e->id;
 }
@@ -101,12 +105,12 @@ int input_read_spacing(const input *in, double spacing[3], error *e) {
 /* --- units -------------------------------------------------------------------------------------------------------- */
 
 /* How files spell units, as extended regular expressions. */
-#define METRE "m(et(er|re)s?)?"
-#define SECOND "s(ec(ond)?s?)?"
-#define KILOGRAM "(kg|kilograms?)"
-#define PER "( */ *| +per +)"
-#define TIMES "( *(\\.|\\*|·|⋅) *| +)"
-#define TO(power, sign) " *((\\^|\\*\\*)? *" power "|" sign ")"
+#define METRE              "m(et(er|re)s?)?"
+#define SECOND             "s(ec(ond)?s?)?"
+#define KILOGRAM           "(kg|kilograms?)"
+#define PER                "( */ *| +per +)"
+#define TIMES              "( *(\\.|\\*|·|⋅) *| +)"
+#define TO(power, sign)    " *((\\^|\\*\\*)? *" power "|" sign ")"
 #define EITHER(one, other) one "|" other
 
 static const struct {
@@ -114,7 +118,8 @@ static const struct {
 } PLAIN_UNITS[] = {
     [QUANTITY_LENGTH] = {"m", METRE},
     [QUANTITY_TIME] = {"s", SECOND},
-#define MEDIUM(constant, name, unit, si, spelled, ...) [QUANTITY_OF_MEDIUM + MEDIUM_##constant] = {si, spelled},
+#define MEDIUM(constant, name, unit, si, spelled, ...)                                                       \
+  [QUANTITY_OF_MEDIUM + MEDIUM_##constant] = {si, spelled},
 #include "kernels/equations.def"
 };
 
@@ -199,7 +204,8 @@ static int plain_find_missing(const input *in, missing_values *m, error *e) {
     TRY(plain_read_numbers(&a, rows[i].least, rows[i].most, values, e));
     if (a.count == 0) continue;
     if (rows[i].low) plain_add_missing(m, -INFINITY, nextafterf((float)values[0], -INFINITY), a.name);
-    if (rows[i].high) plain_add_missing(m, nextafterf((float)values[a.count - 1], INFINITY), INFINITY, a.name);
+    if (rows[i].high)
+      plain_add_missing(m, nextafterf((float)values[a.count - 1], INFINITY), INFINITY, a.name);
     for (int k = 0; k < a.count && !rows[i].low && !rows[i].high; k++)
       plain_add_missing(m, values[k], values[k], a.name);
   }

@@ -23,9 +23,9 @@ typedef struct table_form {
 
 enum { TABLE_WORD = 16 };
 typedef struct table {
-  double *values;          /* rows x columns, owned: table_free */
-  int64_t rows;            /* >= 1; 0: form.optional or form.empty */
-  int columns;             /* 1: shape (n,), too */
+  double *values; /* rows x columns, owned: table_free */
+  int64_t rows;   /* >= 1; 0: form.optional or form.empty */
+  int columns;    /* 1: shape (n,), too */
   /* form.words: attributes of these names, of the group that the table is in; "": none, or no such text */
   char dispersion[TABLE_WORD], equation[TABLE_WORD];
 } table;

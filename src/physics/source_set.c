@@ -26,7 +26,7 @@ static int source_set_by_digest(const void *a, const void *b) {
 
 /* Goes along the rows, as memory does. A column that is equal in its digest alone stays on its own. */
 static int source_set_find_equal(source_set *s, error *e) {
-  const table *t = &s->signals;
+  const table *t = &s->signals.rows;
   column_mark *marks;
   ALLOC(e, s->same, t->columns, "the sources");
   TRY(ALLOC(e, marks, t->columns, "the sources"));
@@ -64,16 +64,6 @@ typedef struct column_study {
   atomic_bool failed;
 } column_study;
 
-static int source_set_study_some(const column_study *k, const int *columns, int count, wavelet_use *uses,
-                                 error *e) {
-  table curves[FOURIER_SERIES] = {{0}};
-  for (int i = 0; i < count && !e->id; i++)
-    wavelet_take_column(&k->s->signals, &k->s->times, columns[i], &curves[i], e);
-  if (!e->id) wavelet_study_curves(curves, count, k->steps, uses, e);
-  for (int i = 0; i < count; i++) table_free(&curves[i]);
-  return e->id;
-}
-
 static void *source_set_study_main(void *context) {
   column_study *k = context;
   error lack = {0}; /* of memory */
@@ -81,7 +71,8 @@ static void *source_set_study_main(void *context) {
        (i = FOURIER_SERIES * (k->first + (int64_t)k->apart * atomic_fetch_add(&k->next, 1))) < k->count;) {
     wavelet_use uses[FOURIER_SERIES] = {{0}};
     const int count = (int)smaller64(FOURIER_SERIES, k->count - i);
-    if (source_set_study_some(k, k->list + i, count, uses, &lack)) atomic_store(&k->failed, true);
+    if (wavelet_study_columns(&k->s->signals, k->list + i, count, k->steps, uses, &lack))
+      atomic_store(&k->failed, true);
     for (int j = 0; j < count; j++) k->highest[k->list[i + j]] = uses[j].highest;
   }
   return NULL;
@@ -115,7 +106,7 @@ static int source_set_unite(double *highest, int columns, MPI_Comm comm, error *
 
 /* Begin, end and jumps are those of the column of the greatest value; little of any column lies above use.highest. */
 static int source_set_study(source_set *s, const files *files, wavelet_steps steps, error *e) {
-  const table *t = &s->signals;
+  const table *t = &s->signals.rows;
   double *peaks, *highest;
   int *list;
   column_study k = {.s = s, .steps = steps};
@@ -125,7 +116,7 @@ static int source_set_study(source_set *s, const files *files, wavelet_steps ste
   ALLOC(e, highest, t->columns, "the sources");
   ALLOC(e, list, t->columns, "the sources");
   const int strongest = e->id ? 0 : source_set_find_peaks(t, peaks);
-  if (!e->id && !source_set_study_some(&k, &strongest, 1, &s->use, e) && t->columns > 1) {
+  if (!e->id && !wavelet_study_columns(&s->signals, &strongest, 1, steps, &s->use, e) && t->columns > 1) {
     k.highest = highest, k.list = list;
     k.count = source_set_list(s, peaks, NEGLIGIBLE * peaks[strongest], list);
     thread_share(smaller(files->way->compressors, t->columns), source_set_study_main, &k);
@@ -142,12 +133,13 @@ static int source_set_study(source_set *s, const files *files, wavelet_steps ste
 }
 
 static int source_set_digest_rows(source_set *s, error *e) {
-  const table *t = &s->signals;
+  const table *t = &s->signals.rows;
   const size_t rows = (size_t)t->rows, columns = (size_t)t->columns;
-  s->digested = s->timed ? 0 : s->rows;
+  const double times[2] = {s->signals.first, s->signals.apart};
+  s->digested = s->signals.timed ? 0 : s->rows;
   TRY(ALLOC(e, s->digests, s->digested + 1, "the sources"));
-  if (s->timed)
-    s->digests[0] = mix64(numbers_digest(t->values, rows * columns) ^ numbers_digest(s->times.values, rows));
+  if (s->signals.timed)
+    s->digests[0] = mix64(numbers_digest(t->values, rows * columns) ^ numbers_digest(times, 2));
   for (int64_t i = 0; i < s->digested; i++)
     s->digests[i + 1] = mix64(s->digests[i] ^ numbers_digest(t->values + (size_t)i * columns, columns));
   return 0;
@@ -165,15 +157,14 @@ int source_set_read(source_set *s, const problem *on, wavelet_steps steps, const
   const char *dataset = own ? own->wavelet_file : on->config->sources_signals_file;
   const int64_t most = source_set_most(on->config, steps);
   if (own)
-    wavelet_read(on->files, dataset, &s->signals, &s->times, e);
+    wavelet_read(on->files, dataset, &s->signals, e);
   else
     wavelet_read_signals(on->files, dataset,
                          (signals_shape){s->count, on->config->timed ? 1 : steps.count, most}, &s->signals,
-                         &s->times, e);
+                         e);
   if (e->id) return e->id;
-  s->columns = s->signals.columns;
-  s->timed = s->times.rows > 0;
-  s->rows = s->timed ? wavelet_length_of_times(&s->times, steps.dt, most) : smaller64(s->signals.rows, most);
+  s->columns = s->signals.rows.columns;
+  s->rows = wavelet_length_of(&s->signals, steps.dt, most);
   if (!ALLOC(e, s->values, s->columns, "the sources") && !source_set_find_equal(s, e))
     source_set_digest_rows(s, e);
   TRY(error_agree(e, on->files->compute));
@@ -182,31 +173,24 @@ int source_set_read(source_set *s, const problem *on, wavelet_steps steps, const
 
 /* --- their values ----------------------------------------------------------------------------------------------- */
 
+enum { VALUES_TOGETHER = 512 /* steps whose places among the rows a thread finds for all columns */ };
+
 /* What threads find together. */
 typedef struct column_values {
   source_set *s;
   const source_columns *of;
   int *list, count; /* of equal columns the first */
-  atomic_int next;
-  atomic_bool failed;
+  atomic_llong next;
 } column_values;
-
-static int source_set_find_one(source_set *s, const source_columns *of, int column, error *e) {
-  double *v;
-  table curve;
-  TRY(ALLOC(e, v, s->rows, "the sources"));
-  s->values[column] = v;
-  TRY(wavelet_take_column(&s->signals, &s->times, column, &curve, e));
-  for (int64_t i = 0; i < s->rows; i++) v[i] = wavelet_curve(&curve, of->dt, i, of->outside);
-  table_free(&curve);
-  return 0;
-}
 
 static void *source_set_find_main(void *context) {
   column_values *k = context;
-  error lack = {0}; /* of memory */
-  for (int i; (i = atomic_fetch_add(&k->next, 1)) < k->count;)
-    if (source_set_find_one(k->s, k->of, k->list[i], &lack)) atomic_store(&k->failed, true);
+  for (int64_t first; (first = VALUES_TOGETHER * atomic_fetch_add(&k->next, 1)) < k->s->rows;)
+    for (int64_t i = first; i < smaller64(first + VALUES_TOGETHER, k->s->rows); i++) {
+      const wavelet_place at = wavelet_find(&k->s->signals, k->of->dt, i);
+      for (int c = 0; c < k->count; c++)
+        k->s->values[k->list[c]][i] = wavelet_sum(&k->s->signals, &at, k->list[c], k->of->outside);
+    }
   return NULL;
 }
 
@@ -217,14 +201,13 @@ int source_set_find(source_set *s, const source_columns *columns, error *e) {
   ALLOC(e, listed, s->columns, "the sources");
   for (int i = 0; i < columns->count && !e->id; i++) {
     const int first = s->same[columns->list[i]];
-    if (!listed[first]) k.list[k.count++] = first;
+    if (!listed[first] && !ALLOC(e, s->values[first], s->rows, "the sources")) k.list[k.count++] = first;
     listed[first] = true;
   }
-  if (k.count) thread_share(smaller(columns->threads, k.count), source_set_find_main, &k);
+  if (k.count && !e->id) thread_share(columns->threads, source_set_find_main, &k);
   free(k.list);
   free(listed);
-  TRY(e->id);
-  return k.failed ? FAIL(e, OUT_OF_MEMORY, (size_t)s->rows * sizeof **s->values, "the sources") : 0;
+  return e->id;
 }
 
 void source_set_take(const source_set *s, int column, wavelet *w) {
@@ -232,8 +215,7 @@ void source_set_take(const source_set *s, int column, wavelet *w) {
 }
 
 void source_set_close(source_set *s) {
-  table_free(&s->signals);
-  table_free(&s->times);
+  table_free(&s->signals.rows);
 }
 
 void source_set_free_values(source_set *s) {
@@ -261,5 +243,5 @@ int source_set_describe(const source_set *s, char *text, size_t size) {
                   "; [sources] positions: shape (%d, 3), digest %016" PRIx64
                   "; signals: %d column%s%s, digest of the run's rows %016" PRIx64 "\n",
                   s->count, s->positions_digest, s->columns, s->columns > 1 ? "s" : "",
-                  s->timed ? " with times" : "", source_set_digest(s, s->rows));
+                  s->signals.timed ? " with times" : "", source_set_digest(s, s->rows));
 }

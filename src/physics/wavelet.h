@@ -15,32 +15,39 @@ typedef struct wavelet {
   bool imposed; /* likewise: the field's value at the end of a step; NaN: the field is free */
 } wavelet;
 
-/* Signals of a dataset are columns, sample i of which is s(i dt), and s is 0 after the last one; or, with ascending
- * times in s, values through which s is a spline of degree 5, and 0 outside. A curve is one of them: */
+/* Signals of a dataset: columns. Row i is the value of step i; or, where `timed`, of the time first + i apart, and between rows
+ * lies what a band-limited signal has there. Zero-initialised it is none. */
+typedef struct wavelet_table {
+  table rows; /* owned */
+  bool timed;
+  double first, apart; /* s */
+} wavelet_table;
 
-/* Columns of its table: of values for each step; of time, value and coefficient. */
-enum { WAVELET_STEPS = 1, WAVELET_SPLINE = 3 };
+/* Reads and checks the dataset of a [source.N] wavelet: shape (n,), or (n, 2) with even times. table_free t->rows, also after
+ * a failure. Exit 2 where that fails. Collective over files->compute, same error everywhere. */
+int wavelet_read(const files *files, const char *dataset, wavelet_table *t, error *e);
 
-/* Reads and checks the dataset of a [source.N] wavelet: shape (n,), or (n, 2) with times; of these *times has no rows
- * where there are none. table_free both, also after a failure. Exit 2 where that fails. Collective over
- * files->compute, same error everywhere. */
-int wavelet_read(const files *files, const char *dataset, table *signals, table *times, error *e);
-
-/* The same of [sources] signals of shape (n, columns) or (n, 1), with the times beside them. Without times there are at
- * least `least` rows, and at most `most` are read. */
+/* The same of [sources] signals of shape (n, columns) or (n, 1), with even times in a dataset `time` beside them. Without
+ * times there are at least `least` rows, and at most `most` are read. */
 typedef struct signals_shape {
   int columns;
   int64_t least, most;
 } signals_shape;
 
-int wavelet_read_signals(const files *files, const char *dataset, signals_shape shape, table *signals,
-                         table *times, error *e);
+int wavelet_read_signals(const files *files, const char *dataset, signals_shape shape, wavelet_table *t,
+                         error *e);
 
-/* A column of them as a curve; table_free it. */
-int wavelet_take_column(const table *signals, const table *times, int column, table *curve, error *e);
+/* Where a step lies among the rows of a table: rows from `first` on and what they count there. */
+enum { WAVELET_POINTS = 16 };
+typedef struct wavelet_place {
+  int64_t first;
+  int count; /* 0: outside; 1: on a row, or WAVELET_POINTS */
+  double weight[WAVELET_POINTS];
+} wavelet_place;
 
-/* A curve's value at a step; `outside` its times or rows. */
-double wavelet_curve(const table *curve, double dt, int64_t step, double outside);
+wavelet_place wavelet_find(const wavelet_table *t, double dt, int64_t step);
+/* The value of a column there; `outside` its rows. */
+double wavelet_sum(const wavelet_table *t, const wavelet_place *at, int column, double outside);
 
 /* The wavelet of `s`; of a file: without its values. */
 wavelet wavelet_of(const source_config *s);
@@ -65,9 +72,11 @@ typedef struct wavelet_steps {
 #define WAVELET_LITTLE 0.0328
 
 /* What a run makes of a wavelet. */
+enum wavelet_rows { WAVELET_FORMULA, WAVELET_STEPS, WAVELET_TIMES };
+
 typedef struct wavelet_use {
-  int columns; /* of its table; 0: a formula */
-  bool silent; /* all values of the table are 0 */
+  enum wavelet_rows rows; /* of its table */
+  bool silent;            /* all values of the table are 0 */
   int64_t begin,
       end;      /* the steps of the run for which the table has values; all of a formula's; none: equal */
   int64_t last; /* steps from 0 on for which the table has values, those after the run too */
@@ -79,8 +88,8 @@ typedef struct wavelet_use {
 
 /* Steps from 0 to the last at which it is not 0, or so little that it does not count: 1 to `most`. */
 int64_t wavelet_length(const wavelet *w, double dt, int64_t most);
-/* The same of times alone. */
-int64_t wavelet_length_of_times(const table *times, double dt, int64_t most);
+/* The same of a table, by its rows alone. */
+int64_t wavelet_length_of(const wavelet_table *t, double dt, int64_t most);
 
 /* Removing dispersion, the steps before step `end` feel those of a signal before this one: what is meant at step i has its
  * highest frequencies as early as i / 8. */
@@ -101,7 +110,8 @@ static inline int64_t wavelet_end(int64_t steps) {
 
 /* What it makes of a formula. */
 wavelet_use wavelet_study(const wavelet *w, wavelet_steps steps);
-/* Of `count` curves, at most FOURIER_SERIES, of the same rows or times. Exit 4 where memory is short. */
-int wavelet_study_curves(const table *curves, int count, wavelet_steps steps, wavelet_use *uses, error *e);
+/* Of `count` columns of a table, at most FOURIER_SERIES. Exit 4 where memory is short. */
+int wavelet_study_columns(const wavelet_table *t, const int *columns, int count, wavelet_steps steps,
+                          wavelet_use *uses, error *e);
 
 #endif

@@ -232,7 +232,7 @@ static void remarks_uncovered(const shot *s) {
   for (int i = 0; i < remarks_wavelets(s); i++) {
     const wavelet_use *u = &s->sources.uses[i];
     const bool imposed = i == c->source_count && c->sources_mode == SOURCES_IMPOSE;
-    if (!remarks_sounds(s, i) || !u->columns || u->begin >= u->end || imposed) continue;
+    if (!remarks_sounds(s, i) || !u->rows || u->begin >= u->end || imposed) continue;
     if (u->begin == 0 && u->end == p->steps) continue;
     if (count++ == 0) first = i;
   }
@@ -254,7 +254,7 @@ static void remarks_stretched(const shot *s) {
   char more[48], name[REMARKS_NAME];
   int first = -1, count = 0;
   for (int i = 0; i < remarks_wavelets(s); i++)
-    if (remarks_sounds(s, i) && s->sources.uses[i].columns == WAVELET_STEPS && count++ == 0) first = i;
+    if (remarks_sounds(s, i) && s->sources.uses[i].rows == WAVELET_STEPS && count++ == 0) first = i;
   if (first < 0 || s->config->dt > 0) return;
   log_line(s->log,
            "warning: %s has a value for every step, and dt = auto depends on the model: "
@@ -271,8 +271,7 @@ static void remarks_abrupt(const shot *s) {
     if (remarks_sounds(s, i) && s->sources.uses[i].start > REMARKS_JUMP && count++ == 0) first = i;
   if (first < 0) return;
   if (first < c->source_count) snprintf(name, sizeof name, "[source.%d] starts", c->sources[first].number);
-  if (!s->sources.uses[first].columns)
-    snprintf(cure, sizeof cure, "take t0 = %.4g", 1.5 / c->sources[first].f0);
+  if (!s->sources.uses[first].rows) snprintf(cure, sizeof cure, "take t0 = %.4g", 1.5 / c->sources[first].f0);
   log_line(s->log,
            "warning: %s at %.3g %% of its peak: the jump holds frequencies that no grid "
            "resolves%s; %s",

@@ -91,8 +91,7 @@ static void fingerprint_add_named(FILE *to, const config *c, const sources *all)
     snprintf(key, sizeof key, "[source.%d]", s->number);
     fingerprint_add_key(to, key, "%.17g %.17g %.17g, wavelet %d %s%s, f0 %.17g, t0 %.17g, amplitude %.17g",
                         s->position[0], s->position[1], s->position[2], (int)s->wavelet, s->wavelet_file,
-                        all->uses[i].columns == WAVELET_SPLINE ? " as a spline" : "", s->f0, s->t0,
-                        s->amplitude);
+                        all->uses[i].rows == WAVELET_TIMES ? " with times" : "", s->f0, s->t0, s->amplitude);
     snprintf(key, sizeof key, "[source.%d] on a neumann face", s->number);
     if (sources_mirrored(c, s))
       fingerprint_add_key(to, key, "weights are divided by 1/2"); /* as they once were not */

@@ -1,5 +1,5 @@
-/* Any finite numbers as the table of a wavelet are refused in one line or give finite samples that swing beyond the values
- * by no more than a spline's slopes let them; any positions of receivers are placed inside the grid or refused in one line. The bytes: 8 doubles and
+/* Any finite numbers as the table of a wavelet are refused in one line or give samples that swing beyond the values by no
+ * more than interpolation lets them; any positions of receivers are placed inside the grid or refused in one line. The bytes: 8 doubles and
  * a number of columns (1, 2: a wavelet; 3: positions), then the values. Tables come from the bytes, not from HDF5. */
 #include <math.h>
 #include <mpi.h>
@@ -24,37 +24,35 @@ int __wrap_files_do(const files *f, const request *r, error *e) {
 
 static void check_wavelet(const double numbers[8]) {
   const files all = {.compute = MPI_COMM_SELF, .comm = MPI_COMM_SELF};
-  table signals, times, t;
+  wavelet_table t;
   error e = {0};
-  const int id = wavelet_read(&all, "file.h5:/w", &signals, &times, &e);
+  const int id = wavelet_read(&all, "file.h5:/w", &t, &e);
   demand_answer(id, &e, EXIT_CODE_FILE);
   if (id) {
-    table_free(&signals);
-    table_free(&times);
+    table_free(&t.rows);
     return;
   }
-  demand(wavelet_take_column(&signals, &times, 0, &t, &e) == 0, "curve", e.text);
   const int columns = given->columns;
   double least = 0, greatest = 0;
   for (int64_t i = 0; i < given->rows; i++) {
     least = fmin(least, given->values[i * columns + columns - 1]);
     greatest = fmax(greatest, given->values[i * columns + columns - 1]);
   }
-  const double swing = columns == 2 ? 0.6 * (greatest - least) : 0;
+  const double swing = columns == 2 ? 4 * (greatest - least) : 0;
   for (int64_t step = 0; step < given->rows + 2; step++) {
-    const float value = (float)wavelet_curve(&t, fabs(numbers[0]), step, 0);
+    const wavelet_place at = wavelet_find(&t, fabs(numbers[0]), step);
+    const float value = (float)wavelet_sum(&t, &at, 0, 0);
     demand(value >= nextafterf((float)(least - swing), -INFINITY) &&
                value <= nextafterf((float)(greatest + swing), INFINITY),
            "sample", "far outside of the wavelet's values");
   }
   wavelet_use use;
+  const int column = 0;
   const wavelet_steps steps = {fmax(1e-30, fabs(numbers[1])), (int64_t)fmin(1e3, fabs(numbers[2])), 0};
-  demand(wavelet_study_curves(&t, 1, steps, &use, &e) == 0, "study", e.text);
+  demand(wavelet_study_columns(&t, &column, 1, steps, &use, &e) == 0, "study", e.text);
   demand(use.highest >= 0 && use.start >= 0 && use.stop >= 0 && use.begin >= 0 && use.end <= steps.count,
          "study", "nonsense");
-  table_free(&t);
-  table_free(&signals);
-  table_free(&times);
+  table_free(&t.rows);
 }
 
 static void check_receivers(const double numbers[8]) {
