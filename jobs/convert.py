@@ -4,6 +4,7 @@
   convert.py model my.sgy my.h5 --config my.ini      a model: SEG-Y, .npy or raw binary; my.ini runs a shot over it
   convert.py segy PATH shot.sgy                      the traces of the run or survey with [output] path = PATH as SEG-Y
   convert.py survey gathers.sgy shots.txt            the sources and receivers of SEG-Y, or of SPS files, as [survey] shots
+  convert.py plain model.nc OUT.h5                   HDF5 or netCDF-4 with units, packing, fill values to plain numbers in SI
   convert.py kwave input.h5 PREFIX                   an input file of k-Wave: PREFIX.ini and the fields that it names
 """
 import argparse
@@ -101,6 +102,10 @@ def survey_command(args):
     print(st.write_survey(args.out, shots, args.config, args.within))
 
 
+def plain_command(args):
+    print("\n".join(st.to_plain(args.file, args.out, args.names, args.fill)))
+
+
 def kwave_command(args):
     keys = st.from_kwave(args.file, args.prefix, args.source_in)
     if keys.note:
@@ -153,6 +158,12 @@ def arguments():
                              "receivers are cleared")
     survey.add_argument("--within", action="store_true", help="leave out what lies beyond the grid of --config")
     survey.set_defaults(run=survey_command)
+    plain = commands.add_parser("plain", help="other programs' HDF5 to plain numbers in SI units")
+    plain.add_argument("file", help="HDF5 or netCDF-4: datasets with units, scale_factor, fill values; values in other files")
+    plain.add_argument("out", help="HDF5 file to write: the datasets by the same names")
+    plain.add_argument("names", nargs="*", metavar="/DATASET", help="only these (default: all of numbers)")
+    plain.add_argument("--fill", type=float, metavar="VALUE", help="what missing values become, in SI units")
+    plain.set_defaults(run=plain_command)
     kwave = commands.add_parser("kwave", help="k-Wave's input file to a configuration and fields")
     kwave.add_argument("file", help="as kspaceFirstOrder3D(..., 'SaveToDisk', file) writes it")
     kwave.add_argument("prefix", help="of the files to write")

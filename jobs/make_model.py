@@ -94,8 +94,7 @@ def write_head(path, nx, ny, nz, h):
         full = st.write_model(path, values, name, spacing=(h,) * 3, units=units, beside=name != "vp")
     positions, times, signal = bowl(nx, ny, h)
     st.write_positions(path, positions, "transducer")
-    st.models.write_table(path, times, "time")
-    st.models.write_table(path, signal[:, None], "signal")
+    st.write_wavelet(path, times, signal[:, None], "signal")
     return full.replace("absorption", "vp")
 
 

@@ -5,6 +5,7 @@
     read_config write_config               configurations as dictionaries
     write_model write_wavelet              what [medium], [initial] and [source.N] read
     write_positions                        what [receivers] reads
+    to_plain                               other programs' HDF5 files as plain numbers in SI units
     Model volume from_raw resample         models from arrays and raw files
     shot write_shot                        the configuration of a shot over a model
     to_segy from_segy                      SEG-Y
@@ -20,9 +21,10 @@ from .geometry import survey_from_segy, survey_from_sps, write_survey
 from .kwave import from_kwave
 from .launch import run
 from .models import Model, from_raw, resample, volume, write_model, write_positions, write_wavelet
+from .plain import to_plain
 from .segy import from_segy, to_segy
 from .shot import shot, write_shot
 
 __all__ = ["Datasets", "Error", "Field", "Fields", "Model", "Receivers", "Run", "RunFailed", "Shots", "from_kwave", "from_raw",
-           "from_segy", "open_run", "read_config", "resample", "run", "shot", "survey_from_segy", "survey_from_sps", "to_segy",
-           "volume", "write_config", "write_model", "write_positions", "write_shot", "write_survey", "write_wavelet"]
+           "from_segy", "open_run", "read_config", "resample", "run", "shot", "survey_from_segy", "survey_from_sps", "to_plain",
+           "to_segy", "volume", "write_config", "write_model", "write_positions", "write_shot", "write_survey", "write_wavelet"]

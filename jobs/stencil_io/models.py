@@ -9,6 +9,7 @@ import numpy as np
 
 from .config import text_of
 from .errors import Error, reason
+from .plain import read_plain, si_units
 
 
 @dataclass
@@ -131,16 +132,30 @@ def units_of(name):
     return next(({"units": units} for names, units in QUANTITIES if re.fullmatch(names, last, re.IGNORECASE)), {})
 
 
-def planes_of(values, shape):
-    """The planes as float32; an Error where they are no finite real numbers of this shape."""
+def units_in_si(name, attributes):
+    """(times, per) to SI of the units among the attributes, which then are SI; an Error where those are none of the quantity that
+    `name` stands for."""
+    given, own = attributes.get("units"), units_of(name).get("units")
+    times, per, units = si_units(given) if isinstance(given, str) and si_units(given) else (1, 1, given)
+    if own and units not in (None, "", "1", own):
+        raise Error(f"units {given}: expected {own}")
+    if units is not None:
+        attributes["units"] = units
+    return times, per
+
+
+def planes_of(values, shape, times=1, per=1):
+    """The planes as float32, times / per; an Error where they are no finite real numbers of this shape."""
     count = 0
     for count, plane in enumerate(values, 1):
+        if np.ma.is_masked(plane):
+            raise Error(f"a missing value in plane {count - 1}")
         plane = np.asarray(plane)
         if count > shape[0] or plane.shape != shape[1:] or plane.dtype.kind not in "biuf":
             raise Error(f"plane {count - 1} of {shape[0]}: {plane.dtype} of shape {plane.shape}, expected real numbers, "
                         f"shape {shape[1:]}")
         with np.errstate(over="ignore"):  # checked below
-            plane = plane.astype(np.float32, copy=False)
+            plane = (plane if times == per else plane.astype(float) * times / per).astype(np.float32, copy=False)
         if not np.isfinite(plane).all():
             raise Error(f"NaN or Inf in plane {count - 1}")
         yield plane
@@ -151,9 +166,13 @@ def planes_of(values, shape):
 def write_model(path, values, name="vp", shape=None, beside=False, **attributes):
     """Writes `values`, (nz, ny, nx) or the planes of that `shape` one after another, as float32; returns FILE:/dataset for
     the configuration. `beside`: what the file holds stays, and it must not hold this name. `attributes`: spacing (dx dy dz) and
-    origin in m, units (by default those of the quantity that `name` stands for); a Model has its own."""
+    origin in m, units (by default those of the quantity that `name` stands for): values are converted to SI. A Model has its own; an
+    h5py.Dataset too, and is decoded as they say."""
     if isinstance(values, Model):
         values, attributes = values.values, {**values.attributes(), **attributes}
+    elif isinstance(values, h5py.Dataset):
+        values, known = read_plain(values, values.file.filename)
+        attributes = {**{key: known[key] for key in ("units", "spacing", "origin") if key in known}, **attributes}
     if "spacing" in attributes:
         attributes["spacing"] = spacing_of(attributes["spacing"])
     full = dataset_name(path, name)
@@ -165,6 +184,7 @@ def write_model(path, values, name="vp", shape=None, beside=False, **attributes)
         raise Error(f"{path}: expected values of shape (nz, ny, nx), found {shape}")
     temporary = f"{path}.tmp.{os.getpid()}"
     try:
+        scale = units_in_si(name, attributes)
         if beside:
             shutil.copyfile(path, temporary)
         with h5py.File(temporary, "a" if beside else "w") as file:
@@ -172,7 +192,7 @@ def write_model(path, values, name="vp", shape=None, beside=False, **attributes)
                 raise Error("it is there already")
             data = file.create_dataset(name, shape, "<f4")
             data.attrs.update({**units_of(name), **attributes})
-            for z, plane in enumerate(planes_of(values, shape)):
+            for z, plane in enumerate(planes_of(values, shape, *scale)):
                 data[z] = plane
         os.replace(temporary, path)
     except BaseException as error:
@@ -186,15 +206,53 @@ def write_model(path, values, name="vp", shape=None, beside=False, **attributes)
     return full
 
 
-def write_wavelet(path, time, values, name="wavelet"):
-    """Writes a table of times (s, ascending) and values; returns FILE:/dataset for [source.N] wavelet."""
+def are_even(times):
+    """Is the interval constant, but for rounding? As the program has it."""
+    apart, last = (times[-1] - times[0]) / (len(times) - 1), np.abs(times[[0, -1]]).max()
+    return (np.abs(times - times[0] - apart * np.arange(len(times))) <= 1e-3 * apart + 1.2e-7 * last).all()
+
+
+def through_rows(times, values, at):
+    """Values at other times by polynomials through the 8 rows about each; by straight lines where those are so uneven that
+    polynomials swing."""
+    n = min(8, len(times))
+    low = np.clip(np.searchsorted(times, at, "right") - 1, 0, len(times) - 2)
+    first = np.clip(low - (n // 2 - 1), 0, len(times) - n)
+    rows = first[:, None] + np.arange(n)
+    t, weights = times[rows], np.ones(rows.shape)
+    for j in range(n):
+        for k in range(n):
+            if k != j:
+                weights[:, j] *= (at - t[:, k]) / (t[:, j] - t[:, k])
+    wild, part = np.diff(t).max(axis=1) > 32 * np.diff(t).min(axis=1), (at - times[low]) / (times[low + 1] - times[low])
+    weights[wild] = 0
+    weights[wild, (low - first)[wild]], weights[wild, (low - first)[wild] + 1] = 1 - part[wild], part[wild]
+    return np.stack([(weights * column[rows]).sum(axis=1) for column in values.T], axis=1)
+
+
+def write_wavelet(path, times, values, name="wavelet", dt=None):
+    """Writes a signal, values at ascending times (s), as rows of time and value; returns FILE:/dataset for [source.N] wavelet. Values of
+    shape (n, sources) become columns for [sources] signals, the times go into `time` beside them. The program takes even times:
+    others are resampled in steps of dt (default: the shortest interval), and so are even ones where dt is given."""
     try:
-        table = np.column_stack([time, values]).astype(np.float64)
+        times, values = np.asarray(times, float), np.asarray(values, float)
     except (TypeError, ValueError):
-        table = np.empty((0, 2))
-    if len(table) < 2 or table.shape[1] != 2 or not np.isfinite(table).all() or (np.diff(table[:, 0]) <= 0).any():
+        times = values = np.empty(0)
+    if times.ndim != 1 or len(times) < 2 or values.ndim not in (1, 2) or len(values) != len(times) or not values.size or not (
+            np.isfinite(times).all() and np.isfinite(values).all() and (np.diff(times) > 0).all()):
         raise Error(f"{path}: expected two or more finite samples at as many ascending times")
-    return write_table(path, table, name)
+    columns = values.reshape(len(times), -1)
+    if dt is not None or not are_even(times):
+        step = np.diff(times).min() if dt is None else dt
+        count = np.ceil((times[-1] - times[0]) / step - 1e-6) + 1 if np.ndim(step) == 0 and 0 < step < np.inf else 0
+        if not 2 <= count <= 2**22:
+            raise Error(f"{path}: dt = {step}: expected an interval that makes 2 to {2**22} samples")
+        even = times[0] + step * np.arange(int(count))
+        times, columns = even, through_rows(times, columns, np.minimum(even, times[-1]))
+    if values.ndim == 1:
+        return write_table(path, np.column_stack([times, columns]), name)
+    write_table(path, times, f"{name.rpartition('/')[0]}/time".lstrip("/"))
+    return write_table(path, columns, name)
 
 
 def write_positions(path, positions, name="position"):
