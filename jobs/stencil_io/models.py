@@ -133,8 +133,8 @@ def units_of(name):
 
 
 def units_in_si(name, attributes):
-    """(times, per) to SI of the units among the attributes, which then are SI; an Error where those are none of the quantity that
-    `name` stands for."""
+    """(times, per) to SI of the units among the attributes, which then are SI; an Error where those are none of the
+    quantity that `name` stands for."""
     given, own = attributes.get("units"), units_of(name).get("units")
     times, per, units = si_units(given) if isinstance(given, str) and si_units(given) else (1, 1, given)
     if own and units not in (None, "", "1", own):
@@ -166,8 +166,8 @@ def planes_of(values, shape, times=1, per=1):
 def write_model(path, values, name="vp", shape=None, beside=False, **attributes):
     """Writes `values`, (nz, ny, nx) or the planes of that `shape` one after another, as float32; returns FILE:/dataset for
     the configuration. `beside`: what the file holds stays, and it must not hold this name. `attributes`: spacing (dx dy dz) and
-    origin in m, units (by default those of the quantity that `name` stands for): values are converted to SI. A Model has its own; an
-    h5py.Dataset too, and is decoded as they say."""
+    origin in m, units (by default those of the quantity that `name` stands for): values are converted to SI. A Model has
+    its own; an h5py.Dataset too, and is decoded as they say."""
     if isinstance(values, Model):
         values, attributes = values.values, {**values.attributes(), **attributes}
     elif isinstance(values, h5py.Dataset):
@@ -231,20 +231,21 @@ def through_rows(times, values, at):
 
 
 def write_wavelet(path, times, values, name="wavelet", dt=None):
-    """Writes a signal, values at ascending times (s), as rows of time and value; returns FILE:/dataset for [source.N] wavelet. Values of
-    shape (n, sources) become columns for [sources] signals, the times go into `time` beside them. The program takes even times:
-    others are resampled in steps of dt (default: the shortest interval), and so are even ones where dt is given."""
+    """Writes a signal, values at ascending times (s), as rows of time and value; returns FILE:/dataset for [source.N]
+    wavelet. Values of shape (n, sources) become columns for [sources] signals, the times go into `time` beside them. The
+    program takes even times: others are resampled in steps of dt (default: the shortest interval), and so are even ones
+    where dt is given."""
     try:
-        times, values = np.asarray(times, float), np.asarray(values, float)
+        times, values, step = np.asarray(times, float), np.asarray(values, float), None if dt is None else float(dt)
     except (TypeError, ValueError):
-        times = values = np.empty(0)
+        times, values, step = np.empty(0), np.empty(0), None
     if times.ndim != 1 or len(times) < 2 or values.ndim not in (1, 2) or len(values) != len(times) or not values.size or not (
             np.isfinite(times).all() and np.isfinite(values).all() and (np.diff(times) > 0).all()):
         raise Error(f"{path}: expected two or more finite samples at as many ascending times")
     columns = values.reshape(len(times), -1)
-    if dt is not None or not are_even(times):
-        step = np.diff(times).min() if dt is None else dt
-        count = np.ceil((times[-1] - times[0]) / step - 1e-6) + 1 if np.ndim(step) == 0 and 0 < step < np.inf else 0
+    if step is not None or not are_even(times):
+        step = np.diff(times).min() if step is None else step
+        count = np.ceil((times[-1] - times[0]) / step - 1e-6) + 1 if 0 < step < np.inf else 0
         if not 2 <= count <= 2**22:
             raise Error(f"{path}: dt = {step}: expected an interval that makes 2 to {2**22} samples")
         even = times[0] + step * np.arange(int(count))

@@ -76,7 +76,7 @@ def missing_of(numbers, attributes, packed, fillvalue):
     kind = numbers.dtype.type
     fills = [*numbers_of(attributes, "_FillValue", 4), *numbers_of(attributes, "missing_value", 4)]
     fills += [fillvalue] if fillvalue is not None and float(fillvalue) in DEFAULT_FILLS else []
-    missing = np.zeros(numbers.shape, bool)
+    missing = np.isnan(numbers) if numbers.dtype.kind == "f" else np.zeros(numbers.shape, bool)
     for fill in fills:
         with np.errstate(all="ignore"):
             own = np.array(fill).astype(kind)

@@ -8,7 +8,7 @@ import struct
 import sys
 
 sys.dont_write_bytecode = True  # the source tree stays as it is
-from harness import case, check, h5py, main, np, same_bits, skip
+from harness import SOURCE, case, check, h5py, main, np, same_bits, skip
 
 SHAPE = (19, 12, 20)
 WAVE = {"equation.type": "wave", "initial.u": "gaussian"}
@@ -44,9 +44,32 @@ def expect_refused(program, changes, *words):
         program.fail(2, words, mode, config, **QUICK)
 
 
+def expect_converted(program, key, name, values, *words, **more):
+    """Refused with these words; the command that the line names makes a dataset of these values, which is read."""
+    changes = {**more, key: name}
+    expect_refused(program, changes, name, *words, f"jobs/convert.py plain {name.split(':/')[0]} OUT.h5")
+    said = program.finish([sys.executable, "-B", *convert(program, changes), *(["--fill", "7"] if "missing" in words else [])])
+    check(said.code == 0, said)
+    with h5py.File(program.folder / "OUT.h5") as file:
+        found = file[name.split(":/")[1]][...]
+        check(np.allclose(found, values, 2e-7), f"{name}: converted to other values")
+    plain = {**changes, key: f"OUT.h5:/{name.split(':/')[1]}"}
+    if key == "initial.u":
+        return expect_read(program, plain[key], np.asarray(values, "f4"))
+    for mode in ("-n", "-q"):
+        out = program.succeed(mode, program.config(plain), **QUICK).out
+        check(f"input: {plain[key]}: " not in out, f"{name}: a word about the converted dataset: {out}")
+
+
+def convert(program, changes):
+    """The command that the program's line names."""
+    line = program.run("-n", program.config(changes), **QUICK).errors[0]
+    return re.search(r"(jobs/convert.py plain \S+ \S+)", line)[1].replace("jobs/", f"{SOURCE}/jobs/").split()
+
+
 @case
 def elsewhere(program):
-    """Links, virtual datasets and raw files lead to the values, which are all there."""
+    """Links and virtual datasets lead to the values, which are all there; raw files to the tool that reads them."""
     u, folder = random_field(), program.folder
     (folder / "sub").mkdir()
     with h5py.File(folder / "sub/a.h5", "w") as file:
@@ -69,8 +92,9 @@ def elsewhere(program):
     (folder / "far/near.h5").symlink_to("../sub/near.h5")
     for name in ("far/near.h5:/v", "far/near.h5:/moved", "far/virtual.h5:/u", "far/links.h5:/out/v"):
         expect_read(program, name, u)
-    for name in ("links.h5:/out/v", "links.h5:/soft", "links.h5:/root/group/soft", "sub/virtual.h5:/u", "external.h5:/u"):
+    for name in ("links.h5:/out/v", "links.h5:/soft", "links.h5:/root/group/soft", "sub/virtual.h5:/u"):
         expect_read(program, name, u)
+    expect_converted(program, "initial.u", "external.h5:/u", u, "its values are in other files")
     expect_read(program, "links.h5:/soft", u, np_=2)
 
 
@@ -236,27 +260,19 @@ def result(program, changes, np_=0):
 
 @case
 def packed(program):
-    """scale_factor and add_offset: in float64, rounded once, the same bits whichever way the numbers are stored and read."""
+    """scale_factor and add_offset are refused, but where they change nothing; the tool unpacks: in float64, rounded once."""
     random = np.random.default_rng(7)
     whole, scale, offset = random.integers(-3000, 3000, SHAPE), random.uniform(1e-4, 1e-2), np.float32(random.uniform(-9, 9))
-    layouts = [("<i2", {}), (">i2", {"chunks": (4, 5, 6), "compression": "gzip"}), ("<f4", {}), (">f8", {}), ("<f8", {"chunks": True})]
-    for kind, layout in layouts:
+    for kind, layout in (("<i2", {}), (">i2", {"chunks": (4, 5, 6), "compression": "gzip"}), (">f8", {})):
         numbers = (whole * (1 if "i" in kind else random.uniform(0.5, 2))).astype(kind)
         name = with_attributes(program, numbers, {"scale_factor": [scale], "add_offset": offset, "units": "Pa",
                                                   "_FillValue": np.array(-32768, kind)}, **layout)
         right = (numbers.astype("f8") * scale + np.float64(offset)).astype("f4")
-        expect_read(program, name, right)
-        expect_read(program, name, right, np_=3)
-        for mode in ("gather", "server") if layout else ():
-            program.succeed("-q", program.config({"initial.u": name, "output.every": 1, "parallel.io": mode}), np=3, **QUICK)
-            check(same_bits(program.field(0), right), f"{kind}, {layout}, io = {mode}: other values were read")
-    config = program.config({"initial.u": name})
-    for mode in ((), ("-n",), ("-n", "parallel.io=server")):
-        out = program.succeed(config, *mode, np=2, **QUICK).out
-        check(out.count(f"input: {name}: scale_factor {scale:.9g}, add_offset {offset:.9g}\n") == 1, out)
+        expect_converted(program, "initial.u", name, right, f"attribute scale_factor: expected none, found '{scale:.9g}'")
+    expect_read(program, with_attributes(program, whole.astype("i2"), {"scale_factor": 1.0, "add_offset": 0}), whole.astype("f4"), np_=2)
     for attributes in ({"scale_factor": 0}, {"scale_factor": np.nan}, {"scale_factor": [1.0, 2.0]}, {"scale_factor": "2"},
                        {"add_offset": np.inf}, {"add_offset": h5py.Empty("f4")}, {"_Unsigned": "true"}):
-        expect_refused(program, {"initial.u": with_attributes(program, numbers, attributes)}, "data.h5:/d", *attributes)
+        expect_refused(program, {"initial.u": with_attributes(program, numbers, attributes)}, "data.h5:/d", *attributes, "jobs/convert.py")
 
 
 @case
@@ -293,72 +309,65 @@ def resolution(program):
 
 @case
 def units(program):
-    """Units of every spelling are converted or refused; initial fields and signals have none."""
+    """SI units of every spelling are read, others refused with the tool's command; initial fields and signals have none."""
     random = np.random.default_rng(8)
-    spellings = {"velocity": {1: ["m/s", "m s-1", "m.s-1", "M/S", "meters per second", " metre second^-1 ", "1", "", " ", h5py.Empty("S1")],
-                              1e3: ["km/s", np.bytes_(b"km s-1"), [b"km s^-1"], "km*s**-1", "Kilometers/sec", "km\u00b7s\u207b\u00b9",
-                                    np.array(["[km/s]"], h5py.string_dtype("ascii")), np.array(b"km/s", "S40"), "mm/\u00b5s", "m/ms"],
-                              1e-2: ["cm/s"], 1e-3: ["mm/s"], 0.3048: ["ft/s", "feet per second"],
-                              0: ["furlong/s", "m", "m/s2", "m2/s", "s/m", "m/", "Mm/s", "/", "kg", "x" * 999, 5, ["m/s", "m/s"]]},
-                 "absorption": {1: ["dB/(MHz^y cm)", " dB / (MHz**y*cm)", "dB/(MHz^y\u00b7cm)", "1", ""],
-                                0: ["Np/m", "m/s", "banana", "dB/(mHz^y cm)", "dB/(MHz^2 cm)", "dB/(MHz^y m)", "dB/(MHz^y", "m/m"]},
-                 "quality": {1: ["1", ""], 0: ["dB", "percent", "m", "s/ms"]},
-                 "diffusivity": {1: ["m2/s", "m^2 s^-1"], 1e-4: ["cm2/s", "cm**2/s", b"square centimetres per second"],
-                                 1e-6: ["mm\u00b2/s", "mm^2/s", "mm2 s-1"], 0: ["m/s", "cm2", "W/m/K"]}}
-    for key, factors in spellings.items():
-        equation = {"equation.type": "heat" if key == "diffusivity" else "wave"}
+    spellings = {"velocity": (["m/s", "m s-1", "m.s-1", "M/S", "meters per second", " metre second^-1 ", "[m/s]", np.bytes_(b"m s^-1"),
+                               "m\u00b7s\u207b\u00b9", "m*s**-1", "1", "", " ", h5py.Empty("S1")],
+                              ["km/s", "km s-1", "ft/s", "m/ms", "ms-1", "m", "m/s2", "m2/s", "s/m", "m/", "Mm/s", "/", "x" * 99, 5, ["m/s", "m/s"]]),
+                 "density": (["kg/m3", "kg m-3", "kg/m^3", "kg/m\u00b3", "kilograms m**-3", "1"], ["g/cm3", "kg", "kg/m2", "m/s"]),
+                 "absorption": (["dB/(MHz^y cm)", " dB / (MHz**y*cm)", "dB/(MHz^y\u00b7cm)", "1", ""],
+                                ["Np/m", "m/s", "banana", "dB/(mHz^y cm)", "dB/(MHz^2 cm)", "dB/(MHz^y m)", "dB/(MHz^y", "m/m"]),
+                 "quality": (["1", ""], ["dB", "percent", "m", "s/ms"]),
+                 "diffusivity": (["m2/s", "m^2 s^-1", "m\u00b2/s", b"m2 s-1"], ["cm2/s", "mm2/s", "m/s", "m2", "W/m/K"])}
+    for key, (right, wrong) in spellings.items():
+        changes = {"equation.type": "heat" if key == "diffusivity" else "wave", "time.steps": 1}
         if key in ("quality", "absorption"):
-            equation |= {"medium.reference_frequency": 30, "medium.absorption_power": 1 if key == "absorption" else None}
-        for factor, names in factors.items():
-            numbers = random.uniform(14, 16, SHAPE) / (factor or 1)
-            si = with_attributes(program, (numbers * factor).astype("f4"), {})
-            right = result(program, {**equation, f"medium.{key}": si})[0] if factor else None
-            for i, unit in enumerate(names):
-                changes = {**equation, f"medium.{key}": with_attributes(program, numbers, {("units", "unit", "Units")[i % 3]: unit})}
-                if not factor:
-                    expect_refused(program, changes, "data.h5:/d", unit[:50] if isinstance(unit, str) else "text")
-                else:
-                    found, out = result(program, changes)
-                    check(np.abs(found - right).max() <= 1e-5 * np.abs(right).max(), f"{unit!r}: the field is another one")
-                    check(("input: data.h5:/d: " in out) == (factor != 1), f"{unit!r}: {out}")
-    check(same_bits(*(result(program, {"initial.u": with_attributes(program, random_field(), at)})[0]
-                      for at in ({}, {"units": "furlong"}))), "the units of an initial field changed it")
+            changes |= {"medium.reference_frequency": 30, "medium.absorption_power": 1 if key == "absorption" else None}
+        numbers = random.uniform(14, 16, SHAPE).astype("f4")
+        for i, unit in enumerate(right + wrong):
+            changes[f"medium.{key}"] = with_attributes(program, numbers, {("units", "unit", "Units")[i % 3]: unit})
+            if i < len(right):
+                said = program.succeed("-n", program.config(changes), **QUICK).out
+                check("input: data.h5:/d: " not in said, f"{unit!r}: {said}")
+            else:
+                words = "data.h5:/d", unit[:50] if isinstance(unit, str) else "text", "jobs/convert.py plain data.h5 OUT.h5"
+                program.fail(2, words, ("-n", "-q")[i % 2], program.config(changes), **QUICK)
+    kilometres = random.uniform(1.4, 1.6, SHAPE)
+    expect_converted(program, "medium.velocity", with_attributes(program, kilometres, {"units": "km s-1"}), kilometres * 1e3,
+                     "attribute units: expected m/s, found 'km s-1'", **WAVE)
+    expect_read(program, with_attributes(program, random_field(), {"units": "furlong"}), random_field())
 
 
 @case
 def table_units(program):
-    """Positions in any length; rows of time and value with times in any unit of time; other signals have no unit."""
+    """Positions and times in other units are refused, and converted by the tool; signals have no unit."""
     random = np.random.default_rng(9)
     shot = {"equation.type": "wave", "initial.u": "zero", "medium.velocity": 1, "time.dt": 0.25, "source.1.position": "9 6 9",
             "source.1.wavelet": "gaussian", "source.1.f0": 1, "receivers.points": "9 6 9, 10 7 9"}
     positions, signal = np.array([[9, 6, 9], [10, 7.5, 9]]), np.stack([np.arange(4) * 0.25, random.uniform(1, 2, 4)], 1)
-    tables = {"receivers.positions": [(positions, {}), (positions / 1e3, {"units": "km"}), (positions * 100, {"units": "centimeters"}),
-                                      ((positions * 1e3).astype("i4"), {"units": b"mm"}), (positions / 0.3048, {"units": "ft"}),
-                                      ((positions * 2).astype("i2"), {"scale_factor": 0.5})],
-              "source.1.wavelet": [(signal, {}), (signal * [1e3, 1], {"units": "ms"}), (signal * [1e6, 1], {"units": "\u00b5s"}),
-                                   (signal[:, 1], {}), (signal[:, 1], {"units": "kPa"})]}
-    for key, kinds in tables.items():
-        right = None
+    tables = {"receivers.positions": (positions, [positions * 100, {"units": "centimeters"}], [(positions * 1e3).astype("i4"), {"units": b"mm"}],
+                                      [(positions * 2).astype("i2"), {"scale_factor": 0.5}]),
+              "source.1.wavelet": (signal, [signal * [1e3, 1], {"units": "ms"}], [signal * [1e6, 1], {"units": "\u00b5s"}])}
+    for key, (right, *kinds) in tables.items():
+        changes = {**shot, "receivers.points": None if "rec" in key else shot["receivers.points"]}
         for values, attributes in kinds:
-            result(program, {**shot, "receivers.points": None if "rec" in key else shot["receivers.points"],
-                             key: with_attributes(program, values, attributes)}, np_=2)
-            with h5py.File(program.folder / "out/u.receivers.h5") as file:
-                found = file["u"][()]
-            right = found if right is None else right
-            check(np.abs(right).max() > 0 and np.allclose(found, right, 1e-5), f"{key}, {attributes}: other traces")
+            expect_converted(program, key, with_attributes(program, values, attributes), right, *attributes, **changes)
         for unit in ("kg", "m/s", "s" if "rec" in key else "m"):
-            expect_refused(program, {**shot, "receivers.points": None, "receivers.line": None if "rec" in key else "9 6 9 10 6 9 2",
-                                     key: with_attributes(program, kinds[0][0], {"units": unit})}, "data.h5:/d", unit)
+            expect_refused(program, {**changes, key: with_attributes(program, right, {"units": unit})}, "data.h5:/d", f"found '{unit}'")
+        for attributes in ({}, {"units": "metres" if "rec" in key else "sec"}):
+            program.succeed("-q", program.config({**changes, key: with_attributes(program, right, attributes)}), np=2, **QUICK)
+    program.succeed("-q", program.config({**shot, "source.1.wavelet": with_attributes(program, signal[:, 1], {"units": "kPa"})}), **QUICK)
+    uneven = with_attributes(program, signal + [[0, 0], [0.01, 0], [0, 0], [0, 0]], {})
+    expect_refused(program, {**shot, "source.1.wavelet": uneven}, "data.h5:/d", "row 1", "even times", "st.write_wavelet")
 
 
 @case
 def fill_values(program):
-    """A fill value that occurs is refused, with its place; compared as it is stored, before it is scaled."""
+    """A fill value that occurs is refused, with its place and the tool's command."""
     random, at = np.random.default_rng(10), (7, 3, 11)
     for kind, fill, attributes in [
             ("f4", 1e20, {"_FillValue": 1e20}), ("f8", 1e20, {"missing_value": np.float32(1e20)}), ("f4", 99999, {"missing_value": [-1, 99999]}),
-            ("f8", -999.25, {"_FillValue": np.float32(-999.25), "scale_factor": 2.0, "add_offset": 7.0}), ("f2", 999.9, {"_FillValue": 999.9}),
-            ("i2", -32768, {"_FillValue": np.int16(-32768), "scale_factor": 0.5}), ("u2", 65535, {"_FillValue": np.uint16(65535)}),
+            ("f8", -999.25, {"_FillValue": np.float32(-999.25)}), ("i2", -32768, {"_FillValue": np.int16(-32768)}), ("u2", 65535, {"_FillValue": np.uint16(65535)}),
             (">i4", 2**31 - 1, {"missing_value": float(2**31 - 1)}), ("f4", 9.96920996838687e36, {}), ("i2", -32767, {})]:
         for options in ({}, {"chunks": True, "compression": "gzip"}):
             numbers = random.integers(1, 1000, SHAPE).astype(kind)
@@ -367,8 +376,8 @@ def fill_values(program):
                 clean = with_attributes(program, numbers, attributes, **options, **default)
                 program.succeed("-q", program.config({"initial.u": clean}), np=2, **QUICK)
             numbers[at] = fill
-            shown = f"{fill:.7g}" if "f" in kind and kind != "f2" else f"{float(numbers[at]):.17g}"
-            words = ["data.h5:/d", f"fill value {shown}", f"(z, y, x) = {at}"]
+            words = ["data.h5:/d", f"{fill:.7g}, missing as its {next(iter(attributes), 'netCDF fill')} says", f"(z, y, x) = {at}",
+                     "jobs/convert.py plain data.h5 OUT.h5 --fill VALUE"]
             name = with_attributes(program, numbers, attributes, **options, **default)
             expect_refused(program, {"initial.u": name}, *words)
             if not options:
@@ -378,18 +387,19 @@ def fill_values(program):
     for attributes in ({}, {"_FillValue": 1e20}, {"missing_value": 98.5}, {"_FillValue": np.float32(np.nan)}):
         expect_read(program, with_attributes(program, numbers, attributes, fillvalue=99), numbers.astype("f4"))
     positions = with_attributes(program, [[3, 4, 5], [3, -9999, 5]], {"_FillValue": -9999})
-    expect_refused(program, {**WAVE, "receivers.positions": positions}, "data.h5:/d", "fill value -9999", "row 1")
+    expect_refused(program, {**WAVE, "receivers.positions": positions}, "data.h5:/d", "-9999, missing as its _FillValue says, in row 1", "--fill")
+    numbers = random.uniform(1, 9, SHAPE).astype("f4")
+    numbers[at] = -1
+    expect_converted(program, "initial.u", with_attributes(program, numbers, {"missing_value": -1}), np.where(numbers < 0, 7, numbers), "missing")
 
 
 @case
 def valid_ranges(program):
     """A number outside its valid range is missing: refused with its place; the range itself belongs to it."""
     random, at = np.random.default_rng(12), (5, 2, 13)
-    packed = {"scale_factor": 0.5, "add_offset": 100.0}
     for kind, low, high, attributes in [
             ("f4", 0.1, 0.7, {"valid_range": [0.1, 0.7]}), ("f8", -np.inf, 0.7, {"valid_max": np.float32(0.7)}), (">f4", 0.2, np.inf, {"valid_min": 0.2}),
-            ("i2", 3, 999, {"valid_range": np.array([3, 999], "i2"), **packed}), ("u1", 7, 99, {"valid_min": 7, "valid_max": 99}),
-            ("i4", 3, 999, {"valid_range": [101.5, 599.5], **packed}), ("f4", 3, 9, {"valid_range": [3.0, 9.0], **packed})]:
+            ("i2", 3, 999, {"valid_range": np.array([3, 999], "i2")}), ("u1", 7, 99, {"valid_min": 7, "valid_max": 99})]:
         whole = "f" not in kind
         ends = [0 if np.isinf(low) else low, low + 90 if np.isinf(high) else high]
         numbers = (random.integers(ends[0], ends[1], SHAPE) if whole else random.uniform(*ends, SHAPE)).astype(kind)
@@ -399,11 +409,11 @@ def valid_ranges(program):
             numbers[at] = end + outward * (1 if whole else 0.01)
             if np.isfinite(end):
                 name = with_attributes(program, numbers, attributes)
-                expect_refused(program, {"initial.u": name}, "data.h5:/d", "outside its valid range", f"(z, y, x) = {at}")
+                expect_refused(program, {"initial.u": name}, "data.h5:/d", "missing as its valid_", f"(z, y, x) = {at}")
     for wrong in ({"valid_range": 3.0}, {"valid_range": [1, 2, 3]}, {"valid_min": "3"}):
         expect_refused(program, {"initial.u": with_attributes(program, numbers, wrong)}, "data.h5:/d", *wrong)
     positions = with_attributes(program, [[3, 4, 5], [3, 99, 5]], {"valid_max": 20})
-    expect_refused(program, {**WAVE, "receivers.positions": positions}, "data.h5:/d", "99, outside its valid range from -inf to 20, in row 1")
+    expect_refused(program, {**WAVE, "receivers.positions": positions}, "data.h5:/d", "99, missing as its valid_max says, in row 1")
 
 
 @case
@@ -421,18 +431,17 @@ def netcdf(program):
     for kind, encoding in kinds.items():
         array.to_netcdf(program.folder / "model.nc", engine="netcdf4", encoding={"vp": encoding})
         with xarray.open_dataset(program.folder / "model.nc", engine="netcdf4") as file:
-            right = with_attributes(program, (file.vp.values.astype("f8") * 1e3).astype("f4"), {})
-        changes = {"equation.type": "wave", "initial.u": "gaussian"}
-        found, right = (result(program, {**changes, "medium.velocity": name})[0] for name in ("model.nc:/vp", right))
-        check(np.abs(found - right).max() <= 1e-5 * np.abs(right).max(), f"{kind}: the field is another one")
+            right = file.vp.values.astype("f8") * 1e3
+        expect_converted(program, "medium.velocity", "model.nc:/vp", right, "attribute", **WAVE)
         gap = array.where(array != velocity[4, 5, 6])
         gap.to_netcdf(program.folder / "gap.nc", engine="netcdf4", encoding={"vp": encoding})
-        expect_refused(program, {**changes, "medium.velocity": "gap.nc:/vp"}, "gap.nc:/vp", "(z, y, x) = (4, 5, 6)")
+        said = program.finish([sys.executable, "-B", f"{SOURCE}/jobs/convert.py", "plain", "gap.nc", "OUT.h5"])
+        check(said.code == 1 and "gap.nc:/vp" in said.err and "(4, 5, 6)" in said.err, said)
     with netCDF4.Dataset(program.folder / "part.nc", "w") as file:
         for name, points in zip("zyx", SHAPE):
             file.createDimension(name, points)
         file.createVariable("vp", "f4", ("z", "y", "x"))[:9] = velocity[:9]
-    expect_refused(program, {**changes, "medium.velocity": "part.nc:/vp"}, "fill value 9.96921e+36 at (z, y, x) = (9, 0, 0)")
+    expect_refused(program, {**WAVE, "medium.velocity": "part.nc:/vp"}, "9.96921e+36, missing as its netCDF fill says, at (z, y, x) = (9, 0, 0)")
 
 
 @case

@@ -376,6 +376,148 @@ def models(program):
         check(got.shape == tuple(points) and np.allclose(got, 2 * Z - 3 * Y + 5 * X, atol=1e-3), f"resampled to {new}")
 
 
+@case
+def plain(program):
+    """Other programs' datasets become plain numbers in SI units: units, packing, what is missing, values in other files."""
+    random = np.random.default_rng(8)
+    numbers, at = random.uniform(1, 2, (5, 4, 6)), (3, 2, 1)
+
+    def made(values, attributes, **options):
+        """(values, attributes) of a file's dataset as convert.py leaves it."""
+        with h5py.File("in.h5", "w") as file:
+            file.create_dataset("g/d", data=values, **options).attrs.update(attributes)
+            file["text"], file.attrs["equation"] = "words", "wave"
+        st.to_plain("in.h5", "out.h5")
+        with h5py.File("out.h5") as file:
+            check(list(file) == ["g"] and file.attrs["equation"] == "wave", f"{list(file)}")
+            return file["g/d"][...], dict(file["g/d"].attrs)
+
+    with inside(program):
+        for factor, si, names in (
+                (1, "m/s", ["m/s", "m.s-1", "M/S", "meters per second", " metre second^-1 "]), (0.3048, "m/s", ["ft/s", "feet per second"]),
+                (1e3, "m/s", ["km/s", np.bytes_(b"km s-1"), "km*s**-1", "Kilometers/sec", "km\u00b7s\u207b\u00b9", "mm/\u00b5s", "m/ms",
+                              np.array(["[km/s]"], h5py.string_dtype("ascii")), np.array(b"km/s", "S40")]),
+                (1e-2, "m/s", ["cm/s"]), (1e-3, "m/s", ["mm/s"]), (1e3, "kg/m3", ["g/cm3", "g cm^-3"]), (1e-3, "s", ["ms"]),
+                (1e-4, "m2/s", ["cm2/s", "cm**2/s", b"square centimetres per second"]), (1e-6, "m2/s", ["mm\u00b2/s", "mm2 s-1"]),
+                (1, None, ["furlong/s", "m/", "Mm/s", "/", "x" * 99, "dB/(MHz^y cm)", "1", ""])):
+            for i, unit in enumerate(names):
+                name = ("units", "unit", "Units")[i % 3]
+                values, known = made(numbers, {name: unit, "spacing": (1, 2, 3)})
+                check(np.allclose(values, numbers * factor, 1e-6), f"{unit!r}: other values")
+                check(known[name] == (unit if si is None else si) and list(known["spacing"]) == [1, 2, 3], f"{unit!r}: {known}")
+        for kind, scale, offset in (("<i2", 0.01, np.float32(3)), (">f8", [2.5], -1), ("<f4", 1e-3, 0)):
+            stored = (1000 * numbers).astype(kind)
+            values, known = made(stored, {"scale_factor": scale, "add_offset": offset, "units": "km/s"}, chunks=True)
+            right = (stored.astype(float) * np.float64(scale) + np.float64(offset)) * 1000
+            check(same_bits(values, right.astype("f4")) and known == {"units": "m/s"}, f"{kind}: {known}")
+        table = np.c_[np.arange(4.0), random.uniform(1, 2, 4)]
+        check(same_bits(made(table, {"units": "ms"})[0], table * [1e-3, 1]), "a table of time and value")
+        check(same_bits(made(np.array([[-2, 100]], "i1"), {"_Unsigned": "true"})[0], np.array([[254, 100]], "u1")), "_Unsigned")
+        packed = {"scale_factor": 0.5, "add_offset": 100.0}
+        for kind, bad, attributes, default in (
+                ("f4", 1e20, {"_FillValue": 1e20}, None), ("f8", -999.25, {"_FillValue": np.float32(-999.25), **packed}, None),
+                ("f2", 999.9, {"_FillValue": 999.9}, None), ("i2", -32768, {"_FillValue": np.int16(-32768), **packed}, None),
+                (">i4", 2**31 - 1, {"missing_value": [5e9, 2**31 - 1]}, None), ("f4", 9.96920996838687e36, {}, 9.96920996838687e36),
+                ("i2", -32767, {}, -32767), ("f4", np.nan, {}, None), ("i2", 9, {"valid_range": np.array([10, 30], "i2"), **packed}, None),
+                ("i2", 41, {"valid_max": 120.0, **packed}, None), ("u1", 9, {"valid_min": np.uint8(10)}, None)):
+            stored = (numbers * 10 + 5).astype(kind)
+            right = made(stored, attributes)[0]
+            stored[at], right[at] = bad, 7
+            expect(["in.h5:/g/d", f"1 missing values, the first at {at}", "--fill"], made, stored, attributes, fillvalue=default)
+            check(np.array_equal(filled(stored, attributes, default), right), f"{kind}, {attributes}: filled with another value")
+        for wrong in ({"scale_factor": 0}, {"scale_factor": np.nan}, {"scale_factor": [1.0, 2.0]}, {"scale_factor": "2"}, {"add_offset": np.inf},
+                      {"valid_range": 3.0}, {"valid_range": [1, 2, 3]}, {"valid_min": "3"}):
+            expect(["in.h5:/g/d", *wrong], made, numbers, wrong)
+        expect(["it would be written over"], st.to_plain, "in.h5", "in.h5")
+        expect(["in.h5 has no dataset /none"], st.to_plain, "in.h5", "out.h5", ["/none"])
+        with h5py.File("in.h5", "r") as file:  # as write_model decodes it
+            check(st.Field(st.write_model("w.h5", numbers, units="km/s")).attributes["units"] == "m/s", "write_model: units")
+            check(np.allclose(st.Field("w.h5:/vp").values, 1e3 * numbers, 1e-6), "write_model: values in km/s")
+            expect(["valid_min"], st.write_model, "w.h5", file["g/d"])
+        expect(["units banana: expected m/s"], st.write_model, "w.h5", numbers, units="banana")
+        expect(["a missing value in plane 3"], st.write_model, "w.h5", np.ma.masked_equal(numbers, numbers[at]))
+
+
+def filled(stored, attributes, default):
+    with h5py.File("in.h5", "w") as file:
+        file.create_dataset("d", data=stored, fillvalue=default).attrs.update(attributes)
+    st.to_plain("in.h5", "out.h5", ["/d"], 7)
+    with h5py.File("out.h5") as file:
+        return file["d"][...]
+
+
+@case
+def plain_elsewhere(program):
+    """Virtual datasets of any depth and raw files are flattened; where a value is missing in them, the line says which."""
+    u = np.random.default_rng(4).uniform(-1, 1, (12, 3, 5)).astype("f4")
+    with inside(program):
+        (program.folder / "sub").mkdir()
+        with h5py.File("sub/parts.h5", "w") as file:
+            file["low"], file["high"], file["odd"] = u[:4], u[4:8], u[8:, ::-1]
+        layout, outer, gap, striped = (h5py.VirtualLayout(u.shape, "f4") for _ in range(4))
+        layout[:4], layout[4:8] = h5py.VirtualSource("parts.h5", "low", (4, 3, 5)), h5py.VirtualSource("parts.h5", "high", (4, 3, 5))
+        layout[8:] = h5py.VirtualSource("parts.h5", "odd", (4, 3, 5))
+        gap[1:5] = h5py.VirtualSource("parts.h5", "low", (4, 3, 5))
+        for i in range(4):
+            striped[i::4] = h5py.VirtualSource("whole.h5", "u", u.shape)[3 * i:3 * i + 3]
+        outer[:] = h5py.VirtualSource(".", "v", u.shape)
+        for name, one in (("v", layout), ("outer", outer), ("gap", gap)):
+            with h5py.File("sub/v.h5", "a") as file:
+                file.create_virtual_dataset(name, one, fillvalue=0.5)
+        with h5py.File("sub/striped.h5", "w") as file, h5py.File("sub/whole.h5", "w") as whole:
+            file.create_virtual_dataset("s", striped)
+            whole["u"] = u
+        u.tofile("raw"), u[1:].tofile("short")
+        with h5py.File("raw.h5", "w") as file:
+            for name in ("raw", "short", "none"):
+                file.create_dataset(name, u.shape, "f4", external=[(name, 0, 400), (name, 400, h5py.h5f.UNLIMITED)])
+        flat = np.concatenate([u[:8], u[8:, ::-1]])
+        strides = np.empty_like(u)
+        for i in range(4):
+            strides[i::4] = u[3 * i:3 * i + 3]
+        for path, name, right in (("sub/v.h5", "v", flat), ("sub/v.h5", "outer", flat), ("raw.h5", "raw", u), ("sub/striped.h5", "s", strides)):
+            st.to_plain(path, "out.h5", [name])
+            with h5py.File("out.h5") as file:
+                check(same_bits(file[name][...], right) and not file[name].is_virtual and not file[name].external, f"{path}:/{name}")
+        expect(["sub/v.h5:/gap", "no source holds the value at (0, 0, 0)"], st.to_plain, "sub/v.h5", "out.h5", ["gap"])
+        for name in ("short", "none"):
+            expect([f"raw.h5:/{name}", name, "expected"], st.to_plain, "raw.h5", "out.h5", [name])
+        os.rename("sub/parts.h5", "sub/gone.h5")
+        expect(["parts.h5: no such file"], st.to_plain, "sub/v.h5", "out.h5", ["v"])
+
+
+@case
+def wavelets(program):
+    """Uneven times are resampled, even ones stay; the program takes both."""
+    ricker = lambda t: (1 - 2 * (np.pi * 15 * (t - 0.1))**2) * np.exp(-(np.pi * 15 * (t - 0.1))**2)
+    random = np.random.default_rng(5)
+    with inside(program):
+        def rows(*given, **more):
+            with h5py.File(st.write_wavelet("w.h5", *given, **more).split(":")[0]) as file:
+                return file["wavelet"][...]
+        for apart, jitter, most in ((0.004, 0, 1e-15), (0.004, 0.3, 1e-3), (0.004, 0.45, 1e-3), (0.008, 0.2, 1e-2)):
+            t = np.arange(0, 0.25, apart) + apart * jitter * random.uniform(-1, 1, int(np.ceil(0.25 / apart))) * np.sign(np.arange(0, 0.25, apart))
+            found = rows(t, ricker(t), dt=0.001 if jitter else None)
+            inner = found[found[:, 0] <= t[-1]]
+            check(np.abs(inner[:, 1] - ricker(inner[:, 0])).max() < most and found[-1, 0] >= t[-1] - 1e-9, f"{apart}, {jitter}")
+        ramp = np.array([[0, 0], [1, 0], [1.001, 1], [2, 1], [2.5, 1], [2.51, 0], [3, 0], [4, 0]])
+        found = rows(*ramp.T)
+        check(len(found) == 4001 and found[:, 1].min() == 0 and found[:, 1].max() == 1, "beside short ramps the curve swings")
+        rounded = np.round(np.arange(30) / 300, 6)
+        check(same_bits(rows(rounded, np.cos(rounded)), np.c_[rounded, np.cos(rounded)]), "times that are even but for rounding changed")
+        for wrong in (0, -1, np.inf, 1e-9, "a"):
+            expect(["dt" if wrong != "a" else "finite"], st.write_wavelet, "w.h5", *ramp.T, dt=wrong)
+        name = st.write_wavelet("w.h5", *ramp.T, dt=0.01)
+        columns = st.write_wavelet("w.h5", ramp[:, 0] / 100, np.c_[ramp[:, 1], -ramp[:, 1]], "g/s")
+        st.write_positions("w.h5", [[3, 4, 5], [6, 7, 8]])
+        config = program.config({**WAVE, "initial.u": "zero", "source.1.position": "3 3 3", "source.1.wavelet": name, "time.steps": 30,
+                                 "sources.positions": "w.h5:/position", "sources.signals": columns})
+        program.succeed("-q", config)
+        with h5py.File("w.h5", "a") as file:
+            file["g/time"][2] += 1e-5
+        program.fail(2, ["w.h5:/g/time", "row 2", "even times", "st.write_wavelet"], "-q", config)
+
+
 def gather_headers(segyio, run, path):
     """The headers and traces of a gather are those of the run."""
     traces = run.receivers

@@ -107,7 +107,7 @@ def model(program, shape=(26, 14, 20)):
         file["v"], file["upside_down"] = v, v[::-1]  # the same velocities, elsewhere
         file["alpha"] = rng.uniform(0.5, 2, shape).astype(np.float32)
         file["s"] = rng.uniform(-1, 1, 25).astype(np.float32)
-        file["rows"] = np.c_[np.cumsum(rng.uniform(1e-4, 4e-4, 25)), rng.uniform(-1, 1, 25)]
+        file["rows"] = np.c_[1e-4 + 2.7e-4 * np.arange(25), rng.uniform(-1, 1, 25)]
 
 
 # Name; changes; kernel of the reference; legs: (ranks, steps until then, options besides).
