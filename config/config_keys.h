@@ -129,7 +129,7 @@ static const choice wavelet_choices[] = {
   WORD("ricker", WAVELET_RICKER, "A (1 - 2a) e^-a with a = (pi f0 (t - t0))^2 and A the amplitude"),
   WORD("gaussian", WAVELET_GAUSSIAN, "A e^-a"),
   {.name = "FILE:/dataset", .value = WAVELET_FILE, .form = FORM_DATASET,
-   .doc = "a value for every time step, or rows of time (s) and value, joined by a quintic spline; 0 outside"}, END};
+   .doc = "a value for every time step, or rows of even times (s) and values, band-limited; 0 outside"}, END};
 static const choice interpolation_choices[] = {
   WORD("sinc", INTERPOLATION_SINC, "8 points an axis: within 0.15 % from 4 points per wavelength on"),
   WORD("linear", INTERPOLATION_LINEAR, "2 points an axis: 5 % off at 10 points per wavelength, 1 % at 20"), END};
@@ -387,8 +387,8 @@ const config_key config_keys[] = {
   {"sources", "signals", VALUE_VARIANT, AT(sources_signals_file), .choices = dataset_choices, .only_with = &LISTED,
    .required = true,
    .unit = "[u]/m^2", .doc = "their s(t): `steps` rows or more by n or by 1; see the note",
-   .note = "Row i of signals is s(i dt); or, where a dataset `time` lies beside it, s at these times (s), ascending, as many\n"
-           "as rows: s is a spline through them. Outside it is 0 (imposed: free). Rows beyond the run count only where\n"
+   .note = "Row i of signals is s(i dt); or, where a dataset `time` lies beside it, s at these even times (s), as many as\n"
+           "rows: band-limited between them. Outside it is 0 (imposed: free). Rows beyond the run count only where\n"
            "dispersion is removed: signals are transformed over their own length."},
   {"sources", "mode", VALUE_CHOICE, AT(sources_mode), .choices = mode_choices, .fallback = "add", .only_with = &LISTED,
    .doc = "what the signals of positions do",
