@@ -84,7 +84,7 @@ static double place_bessel(double x) {
 
 /* The sine is the same for all points but for the sign, so dividing by the sum of weights drops it. */
 void place_sinc(double fraction, int points, double weight[]) {
-  const double half = points / 2, window = KAISER * points / POINTS_MOST;
+  const double half = 0.5 * points, window = KAISER * points / POINTS_MOST;
   double sum = 0;
   for (int i = 0; i < points; i++) {
     const double way = i - (half - 1) - fraction, part = way / half;
