@@ -13,13 +13,16 @@ from .files import check_kept, open_hdf5
 # Powers of m, s and kg, and the factor to them as a fraction: exact where float64 is.
 UNITS = {"m meter metre": ((1, 0, 0), 1, 1), "km kilometer kilometre": ((1, 0, 0), 1000, 1),
          "cm centimeter centimetre": ((1, 0, 0), 1, 100), "mm millimeter millimetre": ((1, 0, 0), 1, 1000),
-         "ft foot feet": ((1, 0, 0), 3048, 10000), "s sec second": ((0, 1, 0), 1, 1), "ms msec millisecond": ((0, 1, 0), 1, 1000), "us usec microsecond": ((0, 1, 0), 1, 1000000),
+         "ft foot feet": ((1, 0, 0), 3048, 10000), "s sec second": ((0, 1, 0), 1, 1),
+         "ms msec millisecond": ((0, 1, 0), 1, 1000), "us usec microsecond": ((0, 1, 0), 1, 1000000),
          "kg kilogram": ((0, 0, 1), 1, 1), "g gram": ((0, 0, 1), 1, 1000)}
-SIGNS = {"µ": "u", "μ": "u", "¹": "1", "²": "2", "³": "3", "⁻": "-", "−": "-", "**": "^", **dict.fromkeys("·⋅*.[]()", " ")}
+SIGNS = {"µ": "u", "μ": "u", "¹": "1", "²": "2", "³": "3", "⁻": "-", "−": "-", "**": "^",
+         **dict.fromkeys("·⋅*.[]()", " ")}
 UNIT_NAMES = "units", "unit", "Units", "Unit", "UNITS"
 DECODED = "scale_factor", "add_offset", "_Unsigned", "_FillValue", "missing_value", "valid_range", "valid_min", "valid_max"
 # What netCDF fills with where a file names no other value.
-DEFAULT_FILLS = 9.969209968386869e36, -32767., 65535., -2147483647., 4294967295., -9223372036854775806., 18446744073709551614.
+DEFAULT_FILLS = (9.969209968386869e36, -32767., 65535., -2147483647., 4294967295., -9223372036854775806.,
+                 18446744073709551614.)
 
 
 def unit_of(word):
@@ -88,7 +91,7 @@ def missing_of(numbers, attributes, packed, fillvalue):
         raise Error("attribute valid_range: expected two numbers, found one")
     for end, outside in ((0, np.less), (1, np.greater)):
         for limit in (*both[end:end + 1], *limits[end]):
-            # Of a floating type beside packed integers they limit values, else the numbers that are stored (netCDF User Guide).
+            # Of a floating type beside packed integers they limit values, else stored numbers (netCDF User Guide).
             if packed and numbers.dtype.kind in "iu" and limit.dtype.kind == "f":
                 missing |= outside(np.float32(packed(numbers)), np.float32(limit))
             else:
@@ -122,7 +125,7 @@ def decode(numbers, attributes, fill=None, fillvalue=None):
             values = whole
     if missing.any() and fill is None:
         at = tuple(map(int, np.unravel_index(missing.argmax(), missing.shape)))
-        raise Error(f"{missing.sum()} missing values, the first at {at}: --fill VALUE says what they become, in SI units")
+        raise Error(f"{missing.sum()} missing values, the first at {at}: --fill VALUE says what they become, in SI")
     values = np.where(missing, fill, values) if missing.any() else values
     return values, {key: value for key, value in attributes.items() if key not in DECODED}
 
@@ -142,7 +145,8 @@ def flatten(data, path, depth=0):
     if depth > 16:
         raise Error("a virtual dataset of itself, or of too many others in turn")
     for part in data.virtual_sources():
-        source = Path(path) if part.file_name == "." else beside(path, part.file_name, os.environ.get("HDF5_VDS_PREFIX", ""))
+        prefixes = os.environ.get("HDF5_VDS_PREFIX", "")
+        source = Path(path) if part.file_name == "." else beside(path, part.file_name, prefixes)
         if "%" in part.file_name + part.dset_name or part.vspace.get_select_npoints() < 0:
             raise Error(f"source {part.file_name}: neither names with % nor parts without end can be read")
         with open_hdf5(source) as file:
@@ -189,8 +193,8 @@ def stored(data, path, depth=0):
 
 def read_plain(data, path, fill=None):
     """(values, attributes) in SI of a dataset of an open file."""
-    attributes = {key: value for key, value in data.attrs.items()
-                  if key not in ("CLASS", "NAME", "DIMENSION_LIST", "REFERENCE_LIST") and not isinstance(value, h5py.Empty)}
+    scales = "CLASS", "NAME", "DIMENSION_LIST", "REFERENCE_LIST"
+    attributes = {key: value for key, value in data.attrs.items() if key not in scales and not isinstance(value, h5py.Empty)}
     return decode(stored(data, path), attributes, fill, data.fillvalue)
 
 
@@ -239,7 +243,9 @@ def write_plain(file, to, name, path, fill):
     for group in {"/", str(Path(name).parent)} - {"."}:
         to[group].attrs.update({key: value for key, value in file[group].attrs.items() if not key.startswith("_NC")})
     old, units = (next((text_of(one[key]) for key in UNIT_NAMES if key in one), "") for one in (data.attrs, attributes))
-    what = [key for key in DECODED[:3] if key in data.attrs] + ["from other files"] * bool(data.external or data.is_virtual)
+    what = [key for key in DECODED[:3] if key in data.attrs]
+    what += ["from other files"] * bool(data.external or data.is_virtual)
     what += [f"{old} to {units}"] * (old != units)
-    unknown = f"; units '{units}' are not known, and stay" if units.strip() not in ("", "1") and not si_units(units) else ""
+    known = units.strip() in ("", "1") or si_units(units)
+    unknown = "" if known else f"; units '{units}' are not known, and stay"
     return [f"/{name}: {', '.join(what) or 'as it is'}{unknown}"]
