@@ -85,8 +85,7 @@ EQUATION_CONSTANT equation_row EQUATIONS[EQUATION_COUNT] = {
 #include "equations.def"
 };
 EQUATION_CONSTANT medium_row MEDIA[MEDIUM_COUNT] = {
-#define MEDIUM(constant, name, unit, si, spelled, fallback, number, field, doc)                              \
-  {#name, unit, field##_SIGN},
+#define MEDIUM(constant, name, unit, si, spelled, fallback, number, field, doc) {#name, unit, field##_SIGN},
 #include "equations.def"
 };
 #undef MEDIA_0
