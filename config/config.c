@@ -304,8 +304,8 @@ bool config_has_maps(const config *c) {
   return c->maps_quantities[0] || c->maps_dft[0] > 0;
 }
 
-const char *const OUTPUT_ENDINGS[] = {
-    ".xdmf", ".hdf.series", RECEIVERS_ENDING, MAPS_ENDING, GRADIENT_ENDING, ".receivers.partial", NULL};
+const char *const OUTPUT_ENDINGS[] = {".xdmf",     ".hdf.series",   RECEIVERS_ENDING,
+                                      MAPS_ENDING, GRADIENT_ENDING, NULL};
 
 bool config_writes(const config *c, enum output_file which) {
   if (which == OUTPUT_TRACES) return c->receivers != RECEIVERS_NONE;

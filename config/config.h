@@ -259,15 +259,7 @@ bool config_has_checkpoints(const config *c);
 /* Does the run keep maps? */
 bool config_has_maps(const config *c);
 /* Files that it writes under its output path besides fields: two lists of those, and what a whole run comes to. */
-enum output_file {
-  OUTPUT_XDMF,
-  OUTPUT_PARAVIEW,
-  OUTPUT_TRACES,
-  OUTPUT_MAPS,
-  OUTPUT_GRADIENT,
-  OUTPUT_FILES,
-  OUTPUT_PARTIAL = OUTPUT_FILES /* traces that have left memory: under a temporary name */
-};
+enum output_file { OUTPUT_XDMF, OUTPUT_PARAVIEW, OUTPUT_TRACES, OUTPUT_MAPS, OUTPUT_GRADIENT, OUTPUT_FILES };
 #define RECEIVERS_ENDING ".receivers.h5"
 #define MAPS_ENDING      ".maps.hdf"
 #define GRADIENT_ENDING  ".gradient.h5"

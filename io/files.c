@@ -144,10 +144,6 @@ static void files_carry(message *m, request *r) {
   if (r->checkpoint) files_carry_checkpoint(m, r);
   if (r->arrays) files_carry_arrays(m, r);
   if (r->receivers) files_carry_receivers(m, r);
-  if (r->partial) {
-    partial_file *p = message_array(m, &r->partial, sizeof *p);
-    message_array(m, &p->ends, (size_t)p->blocks * sizeof *p->ends);
-  }
 }
 
 /* --- performing ------------------------------------------------------------------------------------------------- */
@@ -179,10 +175,6 @@ static int files_answer(const request *r, void *answer, error *e) {
     return 0;
   case FILES_WRITE_TEXT:
     return text_write(r->path, r->text, e);
-  case FILES_CREATE_PARTIAL:
-    return partial_create(r->path, answer, e);
-  case FILES_RENAME_PARTIAL:
-    return partial_rename(r->path, r->text, e);
   case FILES_SUM_GRADIENTS:
     return gradient_sum(r->path, r->config, r->field, e);
   default:
@@ -211,13 +203,10 @@ static int files_perform(const files *f, const request *r, error *e) {
   case FILES_WRITE_FIELD:
     return field_write(own->io, r->field, own->planes, own->made, e);
   case FILES_READ_TABLE:
-    table_read(f->comm, r->path, r->form, own->table, e);
+    table_read(f->comm, r->path, r->form, own->parts, own->table, e);
     return e->id;
   case FILES_WRITE_RECEIVERS:
-    return receivers_file_write(&(receivers_way){f->comm, f->way, r->partial}, r->path, r->receivers,
-                                own->part, own->made, e);
-  case FILES_MOVE_PARTIAL:
-    return partial_move(f->way, r->partial, r->use, own->rows, e);
+    return receivers_file_write(f->comm, r->path, r->receivers, own->part, own->made, e);
   case FILES_BEGIN_CHECKPOINTS:
     return checkpoint_begin(f->way, r->path, r->restarts ? own->from : NULL, own->leg, e);
   case FILES_WRITE_CHECKPOINT:
@@ -275,7 +264,7 @@ bool files_alone(const files *f) {
  * thread. Only traces and fields take and give it by themselves: most of their time is fsync's. */
 static bool files_use_one(const files *f, const request *r) {
   const bool itself =
-      r->kind == FILES_WRITE_RECEIVERS ? !r->partial : r->kind == FILES_WRITE_FIELD && !r->field->compress;
+      r->kind == FILES_WRITE_RECEIVERS || (r->kind == FILES_WRITE_FIELD && !r->field->compress);
   return f->way && (f->served ? f->way->ranks == 2 : !itself);
 }
 

@@ -11,7 +11,6 @@
 #include "digest.h"
 #include "field_io.h"
 #include "gradient_file.h"
-#include "partial_file.h"
 #include "receivers_file.h"
 #include "space.h"
 #include "shot_files.h"
@@ -56,29 +55,26 @@ int files_split(const files *f, files_parts parts, files *group, files *first, e
 enum request_kind {
   FILES_READ_FIELD,        /* field_read: path, quantity; own: io, sink, context */
   FILES_WRITE_FIELD,       /* field_write: field, path; own: io, planes */
-  FILES_READ_TABLE,        /* table_read: path, form; own: table */
-  FILES_WRITE_RECEIVERS,   /* receivers_file_write: path, receivers, partial; own: part */
-  FILES_MOVE_PARTIAL,      /* partial_move: partial, use; own: rows */
+  FILES_READ_TABLE,        /* table_read: path, form; own: table, parts */
+  FILES_WRITE_RECEIVERS,   /* receivers_file_write: path, receivers; own: part */
   FILES_BEGIN_CHECKPOINTS, /* checkpoint_begin: path, restarts; own: from, leg */
   FILES_WRITE_CHECKPOINT,  /* checkpoint_write: place, checkpoint, arrays, count */
   FILES_OPEN_CHECKPOINT,   /* checkpoint_open: search; own: opened */
   FILES_READ_CHECKPOINT,   /* checkpoint_read: arrays, count; own: from */
   FILES_VERIFY_CHECKPOINT, /* checkpoint_verify; own: from */
   /* Rank 0 does these alone, and tells the others the answer: */
-  FILES_WRITE_SERIES,   /* series_write: field, path; the first computing rank's steps and count; own: io */
-  FILES_FIND_FIELDS,    /* series_find of each of `count` steps: path, field, steps, count; own: io, answer */
-  FILES_CHECK_PATHS,    /* path_check_output: config */
-  FILES_MAKE_FOLDER,    /* path_make_folder: path, dry; own: answer, a bool */
-  FILES_FIND_SPACE,     /* space_of, space_taken: path, text, which; own: answer, a space_use */
-  FILES_MOVE_ASIDE,     /* space_move_aside: config, which, dry; own: answer, a space_aside */
-  FILES_DIGEST,         /* digest_dataset: path; own: answer, DIGEST_TEXT */
-  FILES_FIND_SHOT,      /* shot_find: config, which, text; own: answer, an enum shot_found */
-  FILES_WRITE_TEXT,     /* text_write: path, text */
-  FILES_CREATE_PARTIAL, /* partial_create: path; own: answer, PARTIAL_NAME */
-  FILES_RENAME_PARTIAL, /* partial_rename: path, text */
-  FILES_SUM_GRADIENTS,  /* gradient_sum: path, config, field */
-  FILES_SPLIT,          /* files_split: parts; own: answer, two files */
-  FILES_END,            /* files_dismiss */
+  FILES_WRITE_SERIES,  /* series_write: field, path; the first computing rank's steps and count; own: io */
+  FILES_FIND_FIELDS,   /* series_find of each of `count` steps: path, field, steps, count; own: io, answer */
+  FILES_CHECK_PATHS,   /* path_check_output: config */
+  FILES_MAKE_FOLDER,   /* path_make_folder: path, dry; own: answer, a bool */
+  FILES_FIND_SPACE,    /* space_of, space_taken: path, text, which; own: answer, a space_use */
+  FILES_MOVE_ASIDE,    /* space_move_aside: config, which, dry; own: answer, a space_aside */
+  FILES_DIGEST,        /* digest_dataset: path; own: answer, DIGEST_TEXT */
+  FILES_FIND_SHOT,     /* shot_find: config, which, text; own: answer, an enum shot_found */
+  FILES_WRITE_TEXT,    /* text_write: path, text */
+  FILES_SUM_GRADIENTS, /* gradient_sum: path, config, field */
+  FILES_SPLIT,         /* files_split: parts; own: answer, two files */
+  FILES_END,           /* files_dismiss */
 };
 
 /* What this rank brings along or gets. The server has its own: no planes, no rows, its open checkpoint. */
@@ -89,8 +85,8 @@ typedef struct request_own {
   const field_planes *planes; /* of each field to be written */
   const receivers_part *part;
   const new_file *made; /* of receivers or a field: created before; NULL: not yet */
-  partial_rows *rows;
   table *table;
+  const table_sink *parts; /* of the table */
   checkpoint *opened;
   const checkpoint *from;
   checkpoint_leg *leg;
@@ -112,8 +108,6 @@ typedef struct request {
   const config *config;
   files_parts parts;
   const receivers_meta *receivers;
-  const partial_file *partial;
-  enum partial_use use;
   const checkpoint_place *place;
   const checkpoint_meta *checkpoint;
   const checkpoint_array *arrays; /* count; the server has no rows of them */

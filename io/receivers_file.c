@@ -103,90 +103,60 @@ typedef struct receivers_block {
 /* Puts this rank's traces where they belong, zeros elsewhere. */
 static void receivers_fill(receivers_block *b, size_t receivers, const receivers_part *p) {
   memset(b->bits, 0, (size_t)b->count * receivers * sizeof *b->bits);
-  for (int64_t i = 0; i < b->count; i++)
-    for (int k = 0; k < p->count; k++)
-      memcpy(&b->bits[(size_t)i * receivers + (size_t)p->index[k]],
-             &p->traces[(size_t)(b->first - p->from + i) * (size_t)p->count + (size_t)k], sizeof *b->bits);
+  for (int64_t row = 0; row < b->count; row++)
+    for (int64_t i = 0, end; i < p->traces.count; i = end) {
+      float *from;
+      for (end = i + traces_piece(&p->traces, b->first + row, i, &from); i < end; i++)
+        memcpy(&b->bits[(size_t)row * receivers + (size_t)p->index[i]], from++, sizeof *b->bits);
+    }
 }
 
 /* What all parts of the writing need. */
 typedef struct receivers_writing {
-  const receivers_way *w;
+  MPI_Comm comm;
   const receivers_meta *meta;
   new_file file; /* rank 0's */
   receivers_block block;
 } receivers_writing;
 
-/* Brings samples p->from to `end` together on rank 0, block after block, which writes them, until all are written or it has
- * failed. Each bit comes from one rank: `or` with zeros keeps it. */
-static int receivers_gather(receivers_writing *t, const receivers_part *p, int64_t end, error *e) {
+/* Brings the samples together on rank 0, block after block, which writes them, until all are written or it has failed. Each bit
+ * comes from one rank: `or` with zeros keeps it. */
+static int receivers_gather(receivers_writing *t, const receivers_part *p, error *e) {
   receivers_block *b = &t->block;
-  const MPI_Comm comm = t->w->comm;
-  const int64_t receivers = t->meta->receivers;
+  const int64_t receivers = t->meta->receivers, end = t->meta->samples;
   int rank, ranks, stop = 0;
-  MPI_TRY(e, MPI_Comm_rank(comm, &rank));
-  MPI_TRY(e, MPI_Comm_size(comm, &ranks)); /* a single one may be here in several threads */
-  for (b->first = p->from; b->first < end && !stop; b->first += b->count) {
-    b->count = end - b->first < b->most ? end - b->first : b->most;
+  MPI_TRY(e, MPI_Comm_rank(t->comm, &rank));
+  MPI_TRY(e, MPI_Comm_size(t->comm, &ranks)); /* a single one may be here in several threads */
+  for (b->first = 0; b->first < end && !stop; b->first += b->count) {
+    b->count = smaller64(end - b->first, b->most);
     receivers_fill(b, (size_t)receivers, p);
     if (ranks > 1)
       MPI_TRY(e, MPI_Reduce(rank ? b->bits : MPI_IN_PLACE, b->bits, (int)(b->count * receivers), MPI_UINT32_T,
-                            MPI_BOR, 0, comm));
+                            MPI_BOR, 0, t->comm));
     const uint64_t row = (uint64_t)receivers * sizeof *b->bits,
                    at = t->file.plan.at[0] + (uint64_t)b->first * row;
     const row_file to = {.name = t->file.name, .fd = t->file.fd};
     stop = rank == 0 && row_file_put(&to, at, b->bits, (size_t)b->count * row, e);
-    if (ranks > 1) MPI_TRY(e, MPI_Bcast(&stop, 1, MPI_INT, 0, comm));
+    if (ranks > 1) MPI_TRY(e, MPI_Bcast(&stop, 1, MPI_INT, 0, t->comm));
   }
   return e->id;
 }
 
-/* The same of a partial file, one of its blocks after another. */
-static int receivers_gather_partial(receivers_writing *t, const receivers_part *part, error *e) {
-  const partial_file *f = t->w->partial;
-  receivers_part p = *part;
-  uint64_t sum = 0;
-  int64_t most = 0;
-  for (int64_t i = 0; i < f->blocks; i++)
-    if (f->ends[i] - partial_begin(f, i) > most) most = f->ends[i] - partial_begin(f, i);
-  float *values;
-  ALLOC(e, values, (size_t)most * (size_t)part->count, "the receivers");
-  error_agree(e, t->w->comm);
-  for (int64_t i = 0; i < f->blocks && !e->id; i++) {
-    partial_rows rows = {
-        .begin = i, .end = i + 1, .first = part->before, .count = part->count, .values = values};
-    p.from = partial_begin(f, i), p.traces = values;
-    if (!partial_move(t->w->way, f, PARTIAL_READ, &rows, e))
-      receivers_gather(t, &p, smaller64(f->ends[i], t->meta->samples), e);
-    error_agree(e, t->w->comm);
-    sum += rows.sum;
-  }
-  free(values);
-  TRY(e->id);
-  MPI_TRY(e, MPI_Allreduce(MPI_IN_PLACE, &sum, 1, MPI_UINT64_T, MPI_SUM, t->w->comm));
-  return sum == f->sum ? 0 : FAIL(e, PARTIAL_DIFFERS, f->name);
-}
-
-int receivers_file_write(const receivers_way *w, const char *path, const receivers_meta *meta,
+int receivers_file_write(MPI_Comm comm, const char *path, const receivers_meta *meta,
                          const receivers_part *part, const new_file *made, error *e) {
   const int64_t fit = RECEIVERS_BYTES / ((int64_t)meta->receivers * (int64_t)sizeof(float));
-  receivers_writing t = {.w = w, .meta = meta, .file.fd = -1};
-  t.block.most = fit < 1 ? 1 : fit < meta->samples ? fit : meta->samples;
+  receivers_writing t = {.comm = comm, .meta = meta, .file.fd = -1};
+  t.block.most = fit < 1 ? 1 : smaller64(fit, meta->samples);
   int rank;
-  MPI_TRY(e, MPI_Comm_rank(w->comm, &rank));
+  MPI_TRY(e, MPI_Comm_rank(comm, &rank));
   ALLOC(e, t.block.bits, (size_t)t.block.most * (size_t)meta->receivers, "the receivers");
   if (made) t.file = *made;
   if (rank == 0 && !e->id && !made) receivers_file_create(&t.file, path, meta, e);
   if (rank == 0 && !e->id && (t.file.fd = open(t.file.plan.temporary, O_WRONLY | O_CLOEXEC)) < 0)
     FAIL(e, FILE_WRITE, t.file.name, strerror(errno));
-  if (!error_agree(e, w->comm)) {
-    if (w->partial)
-      receivers_gather_partial(&t, part, e);
-    else
-      receivers_gather(&t, part, meta->samples, e);
-  }
-  error_agree(e, w->comm);
+  if (!error_agree(e, comm)) receivers_gather(&t, part, e);
+  error_agree(e, comm);
   if (rank == 0) receivers_close(&t.file, path, meta->replaces, e);
   free(t.block.bits);
-  return error_agree(e, w->comm);
+  return error_agree(e, comm);
 }

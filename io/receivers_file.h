@@ -6,9 +6,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include "base/error.h"
-#include "partial_file.h"
 #include "rows.h"
 #include "run_meta.h"
+#include "traces.h"
 
 /* It owns nothing. */
 typedef struct receivers_meta {
@@ -22,22 +22,11 @@ typedef struct receivers_meta {
   const double (*source_positions)[3]; /* sources, likewise */
 } receivers_meta;
 
-/* What a rank has recorded: `index` says which of all receivers its own are, in any order; sample i of them begins at
- * traces[(i - from) count]. */
+/* What a rank has recorded: `index` says which of all receivers its own are, in any order. */
 typedef struct receivers_part {
-  int count;
   const int *index;
-  const float *traces;
-  int64_t from;
-  int64_t before; /* receivers of earlier ranks, in the order of a partial file */
+  traces traces;
 } receivers_part;
-
-/* Who writes, and where the traces are. */
-typedef struct receivers_way {
-  MPI_Comm comm;               /* its rank 0 uses the file */
-  io_way *way;                 /* of comm; needed for: */
-  const partial_file *partial; /* all traces are there, none in receivers_part; or NULL */
-} receivers_way;
 
 /* Makes *f that file, under a temporary name, with all but the traces; after a failure there is none. One process' alone, in any
  * thread. */
@@ -45,8 +34,9 @@ int receivers_file_create(new_file *f, const char *path, const receivers_meta *m
 /* Writes PATH.receivers.h5 with what all ranks have recorded: /u (samples, receivers), float32, /position (receivers, 3)
  * and /source_position (sources, 3), float64, their axes /time, /receiver, /source and /xyz, and attributes. Under a
  * temporary name, synced and renamed; after a failure (exit 2) no file is left under either name. `made`: the file, if it has been
- * created before; else NULL. `meta` is the same on every rank. Collective over w->comm; same error everywhere. */
-int receivers_file_write(const receivers_way *w, const char *path, const receivers_meta *meta,
+ * created before; else NULL. `meta` is the same on every rank. Collective over `comm`, whose rank 0 uses the file; same error
+ * everywhere. */
+int receivers_file_write(MPI_Comm comm, const char *path, const receivers_meta *meta,
                          const receivers_part *part, const new_file *made, error *e);
 
 #endif

@@ -18,23 +18,36 @@ typedef struct table_form {
   bool optional; /* where there is no such dataset the table has no rows, and no columns */
   bool empty;    /* no rows, too */
   bool words;    /* table.dispersion and table.equation are asked for */
+  bool parts;    /* a table_sink gets the values, which may be any number */
   int64_t most;  /* rows beyond these are not read; 0: all are */
 } table_form;
 
 enum { TABLE_WORD = 16 };
 typedef struct table {
-  double *values; /* rows x columns, owned: table_free */
+  double *values; /* rows x columns, owned: table_free; NULL with form.parts */
   int64_t rows;   /* >= 1; 0: form.optional or form.empty */
   int columns;    /* 1: shape (n,), too */
   /* form.words: attributes of these names, of the group that the table is in; "": none, or no such text */
   char dispersion[TABLE_WORD], equation[TABLE_WORD];
 } table;
 
+/* Some rows and columns of a table, from these ones on: part[i columns + k]. */
+typedef struct table_part {
+  int64_t row, column, rows, columns;
+  const double *values; /* only now */
+} table_part;
+/* Gets a table in parts, each number once: the same on all ranks, which know its shape then. Rank by rank it may fail. */
+typedef struct table_sink {
+  int (*take)(void *context, const table *t, const table_part *part, error *e);
+  void *context;
+} table_sink;
+
 /* Reads dataset "FILE:/path" (any integer or float type) as float64 on rank 0 and hands it to all. Missing file or
  * dataset, wrong rank, shape or type, other than plain numbers in SI, NaN, Inf or a missing value are exit 2 and name
- * the file, the dataset, what was expected and what was found. Collective over `comm`, same error everywhere; after
- * one, `t` is empty. */
-int table_read(MPI_Comm comm, const char *dataset, table_form form, table *t, error *e);
+ * the file, the dataset, what was expected and what was found. `parts`: with form.parts this rank's, NULL where it wants none.
+ * Collective over `comm`, same error everywhere; after one, `t` is empty. */
+int table_read(MPI_Comm comm, const char *dataset, table_form form, const table_sink *parts, table *t,
+               error *e);
 
 void table_free(table *t);
 

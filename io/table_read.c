@@ -2,6 +2,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include "base/error_mpi.h"
+#include "base/numbers.h"
 #include "input.h"
 #include "message.h"
 
@@ -23,58 +24,114 @@ static int table_check_shape(const input *in, table_form form, table *t, error *
                 form.columns, found);
   if (form.most && shape[0] > (hsize_t)form.most) shape[0] = (hsize_t)form.most;
   t->columns = flat ? 1 : form.columns;
-  if (shape[0] > VALUES_MOST / (uint64_t)t->columns)
+  if (!form.parts && shape[0] > VALUES_MOST / (uint64_t)t->columns)
     return FAIL(e, TABLE_HUGE, name, (uint64_t)shape[0], t->columns, VALUES_MOST);
   t->rows = (int64_t)shape[0];
   return 0;
 }
 
-static int table_read_values(const input *in, table_form form, table *t, error *e) {
-  const char *name = in->name;
-  const int measured = t->columns == form.columns ? form.measured : 0;
-  const dataset_block first = {H5T_NATIVE_DOUBLE, 2, .count = {(hsize_t)t->rows, (hsize_t)t->columns}};
-  char found[MISSING_TEXT], why[HDF5_TEXT];
+/* How rank 0 reads it: parts of so many rows and columns, at least a chunk of the file, so that none is decompressed twice. */
+typedef struct table_source {
+  input in;
   missing_values missing;
-  TRY(input_check_plain(in, measured ? form.quantity : QUANTITY_NONE, &missing, e));
-  TRY(ALLOC(e, t->values, t->rows * t->columns, "a table"));
-  if (dataset_read(in->dataset, &first, t->values, why)) return FAIL(e, FIELD_DAMAGED, name, why);
-  for (int64_t i = 0; i < t->rows * t->columns; i++) {
-    const double v = t->values[i];
-    const missing_range *r = missing_find(&missing, (float)v);
-    if (r) return FAIL(e, TABLE_MISSING, name, missing_text(r, (float)v, found), i / t->columns, in->file);
-    if (!isfinite(v)) return FAIL(e, TABLE_NO_VALUE, name, isnan(v) ? "NaN" : "Inf", i / t->columns);
+  int64_t rows, columns;
+} table_source;
+
+static void table_plan_parts(table_source *s, const table *t) {
+  enum { PART = 1 << 20 /* numbers */ };
+  hsize_t chunk[H5S_MAX_RANK] = {1, 1};
+  const hid_t list = H5Dget_create_plist(s->in.dataset);
+  int axes = 0;
+  if (list >= 0 && H5Pget_layout(list) == H5D_CHUNKED) axes = H5Pget_chunk(list, H5S_MAX_RANK, chunk);
+  if (list >= 0) H5Pclose(list);
+  const int64_t rows = smaller64((int64_t)chunk[0], t->rows),
+                columns = axes == 2 ? smaller64((int64_t)chunk[1], t->columns) : t->columns;
+  s->columns = smaller64(larger64(PART / rows / columns, 1) * columns, t->columns);
+  s->rows = smaller64(larger64(PART / rows / s->columns, 1) * rows, t->rows);
+}
+
+static int table_open(table_source *s, const char *dataset, table_form form, table *t, error *e) {
+  const dataset_kind kind = {form.flat ? 1 : 2, 2, form.flat ? "1D or 2D" : "2D"};
+  TRY(dataset_open(dataset, kind, false, &s->in, e));
+  TRY(table_check_shape(&s->in, form, t, e));
+  if (form.words) input_read_word(&s->in, "dispersion", t->dispersion, TABLE_WORD);
+  if (form.words) input_read_word(&s->in, "equation", t->equation, TABLE_WORD);
+  if (t->rows == 0) return 0;
+  table_plan_parts(s, t);
+  const bool measured = t->columns == form.columns && form.measured;
+  return input_check_plain(&s->in, measured ? form.quantity : QUANTITY_NONE, &s->missing, e);
+}
+
+static int table_read_part(const table_source *s, const table_part *p, double *values, error *e) {
+  const dataset_block block = {
+      H5T_NATIVE_DOUBLE, 2, {(hsize_t)p->row, (hsize_t)p->column}, {(hsize_t)p->rows, (hsize_t)p->columns}};
+  const char *name = s->in.name;
+  char found[MISSING_TEXT], why[HDF5_TEXT];
+  if (dataset_read(s->in.dataset, &block, values, why)) return FAIL(e, FIELD_DAMAGED, name, why);
+  for (int64_t i = 0; i < p->rows * p->columns; i++) {
+    const double v = values[i];
+    const int64_t row = p->row + i / p->columns;
+    const missing_range *r = missing_find(&s->missing, (float)v);
+    if (r) return FAIL(e, TABLE_MISSING, name, missing_text(r, (float)v, found), row, s->in.file);
+    if (!isfinite(v)) return FAIL(e, TABLE_NO_VALUE, name, isnan(v) ? "NaN" : "Inf", row);
   }
   return 0;
 }
 
-static int table_load(const char *dataset, table_form form, table *t, error *e) {
-  const dataset_kind kind = {form.flat ? 1 : 2, 2, form.flat ? "1D or 2D" : "2D"};
-  input in;
-  *t = (table){0};
-  if (!dataset_open(dataset, kind, false, &in, e) && !table_check_shape(&in, form, t, e)) {
-    if (form.words) input_read_word(&in, "dispersion", t->dispersion, TABLE_WORD);
-    if (form.words) input_read_word(&in, "equation", t->equation, TABLE_WORD);
-    if (t->rows) table_read_values(&in, form, t, e);
-  }
-  input_close(&in);
-  if (e->id) table_free(t);
-  if (e->id == ERROR_FIELD_NO_DATASET && form.optional) *e = (error){0};
-  return e->id;
+/* The sink of a table that is kept. */
+static int table_keep(void *context, const table *t, const table_part *p, error *e) {
+  double *values = context;
+  (void)e;
+  for (int64_t i = 0; i < p->rows; i++)
+    memcpy(values + (p->row + i) * t->columns + p->column, p->values + i * p->columns,
+           (size_t)p->columns * sizeof *values);
+  return 0;
 }
 
-int table_read(MPI_Comm comm, const char *dataset, table_form form, table *t, error *e) {
+/* Part after part comes from rank 0, until one of the ranks has failed. */
+static int table_share(MPI_Comm comm, const table_source *s, const table_sink *sink, const table *t,
+                       error *e) {
+  int64_t most[2] = {s->rows, s->columns};
+  double *values = NULL;
+  int rank = 0;
+  MPI_TRY(e, MPI_Comm_rank(comm, &rank));
+  TRY(message_broadcast(most, sizeof most, comm, e));
+  ALLOC(e, values, most[0] * most[1], "a table");
+  for (table_part p = {.values = values}; p.row < t->rows;) {
+    p.rows = smaller64(most[0], t->rows - p.row), p.columns = smaller64(most[1], t->columns - p.column);
+    if (rank == 0 && !e->id) table_read_part(s, &p, values, e);
+    if (error_agree(e, comm)) break;
+    message_broadcast(values, (size_t)(p.rows * p.columns) * sizeof *values, comm, e);
+    if (!e->id && sink) sink->take(sink->context, t, &p, e);
+    p.column += p.columns;
+    if (p.column == t->columns) p.column = 0, p.row += p.rows;
+  }
+  free(values);
+  return error_agree(e, comm);
+}
+
+/* Rank 0 has opened it, or not. */
+static int table_take(MPI_Comm comm, const table_source *s, table_form form, const table_sink *parts,
+                      table *t, error *e) {
+  TRY(error_agree(e, comm));
+  TRY(message_broadcast(t, sizeof *t, comm, e));
+  if (t->rows == 0) return 0;
+  if (!form.parts) ALLOC(e, t->values, t->rows * t->columns, "a table");
+  TRY(error_agree(e, comm));
+  const table_sink keep = {table_keep, t->values};
+  return table_share(comm, s, form.parts ? parts : &keep, t, e);
+}
+
+int table_read(MPI_Comm comm, const char *dataset, table_form form, const table_sink *parts, table *t,
+               error *e) {
+  table_source s = {.in = {.opened = H5I_INVALID_HID, .dataset = H5I_INVALID_HID}};
   int rank = 0;
   *t = (table){0};
   MPI_TRY(e, MPI_Comm_rank(comm, &rank));
-  if (rank == 0) table_load(dataset, form, t, e);
-  TRY(error_agree(e, comm));
-  table first = *t;
-  TRY(message_broadcast(&first, sizeof first, comm, e));
-  first.values = t->values;
-  *t = first;
-  if (rank != 0 && t->rows > 0) ALLOC(e, t->values, t->rows * t->columns, "a table");
-  if (!error_agree(e, comm) && t->rows > 0)
-    message_broadcast(t->values, (size_t)(t->rows * t->columns) * sizeof *t->values, comm, e);
+  if (rank == 0 && table_open(&s, dataset, form, t, e) == ERROR_FIELD_NO_DATASET && form.optional)
+    *e = (error){0};
+  table_take(comm, &s, form, parts, t, e);
+  if (rank == 0) input_close(&s.in);
   if (e->id) table_free(t);
   return e->id;
 }

@@ -15,7 +15,7 @@ static adjoint_points *adjoint_all(adjoint *a) {
 static void adjoint_points_close(adjoint_points *p) {
   sources_close(&p->residual);
   receivers_close(&p->at_sources);
-  free(p->values);
+  scratch_close(&p->held);
   *p = (adjoint_points){.values = NULL};
 }
 
@@ -262,21 +262,25 @@ void adjoint_close(adjoint *a) {
 
 /* Brings each rank the samples of the receivers that it injects, block after block: those near the end of a slab act on the next
  * one, too. Each bit comes from one rank: `or` with zeros keeps it. */
-static int adjoint_spread(adjoint_points *p, const receivers *r, const float *residual, const engine *g,
+static int adjoint_spread(adjoint_points *p, const receivers *r, const traces *residual, const engine *g,
                           error *e) {
   enum { BLOCK_FLOATS = 1 << 20 };
   const sources *s = &p->residual;
   const int64_t most = r->count < BLOCK_FLOATS ? BLOCK_FLOATS / r->count : 1;
   float *all;
   ALLOC(e, all, (size_t)most * (size_t)r->count, "the gradient");
-  ALLOC(e, p->values, (size_t)s->signal_count * (size_t)r->taken, "the gradient");
+  receivers_take(r, &p->held, (size_t)s->signal_count * (size_t)r->taken * sizeof *p->values, e);
+  p->values = p->held.memory;
   error_agree(e, g->comm);
   for (int64_t first = 0, rows; first < r->taken && !e->id; first += rows) {
     rows = first + most < r->taken ? most : r->taken - first;
     memset(all, 0, (size_t)rows * (size_t)r->count * sizeof *all);
     for (int64_t row = 0; row < rows; row++)
-      for (int i = 0; i < r->local; i++)
-        all[row * r->count + r->index[i]] = residual[(first + row) * r->local + i];
+      for (int64_t i = 0, end; i < r->local; i = end) {
+        float *from;
+        for (end = i + traces_piece(residual, first + row, i, &from); i < end; i++)
+          all[row * r->count + r->index[i]] = *from++;
+      }
     error_from_mpi(e, mpi_reduce_all(all, (int)(rows * r->count), MPI_UINT32_T, MPI_BOR, g->comm),
                    "mpi_reduce_all");
     for (int64_t row = 0; row < rows; row++)
@@ -294,16 +298,16 @@ int adjoint_take(adjoint *a, int row, float *residual, double unit, error *e) {
   const receivers *r = &s->receivers;
   adjoint_points *p = &a->rows[row];
   const problem on = {.dev = s->dev, .slab = &g->files_slab, .config = s->config, .files = g->files};
-  exact_traces traces = receivers_traces(r);
-  traces.x = residual;
-  for (int64_t i = r->rows * r->local; i < r->taken * r->local; i++) residual[i] = 0; /* of extra steps */
-  exact_time_traces(&r->time, &traces, true, e);
+  traces all = receivers_traces(r);
+  all.x = residual;
+  for (int64_t k = r->rows; k < r->taken; k++) /* of extra steps */
+    for (int i = 0; i < r->local; i++) *traces_at(&all, k, i) = 0;
+  exact_time_traces(&r->time, &all, true, e);
   TRY(error_agree(e, g->comm));
   TRY(sources_plan_given(&p->residual, &on, r->count, (const double(*)[3])r->positions,
                          s->config->receivers_interpolation, e));
-  free(p->values);
   p->unit = unit;
-  adjoint_spread(p, r, residual, g, e);
+  adjoint_spread(p, r, &all, g, e);
   p->residual.given = (sources_given){p->values, shot_last(s), r->every};
   return e->id;
 }

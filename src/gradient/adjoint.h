@@ -12,7 +12,8 @@
 /* What goes in and comes out at points. */
 typedef struct adjoint_points {
   sources residual; /* dJ/d(trace), injected; owned, as are the next two */
-  float *values;    /* of the residual, as sources_given */
+  float *values;    /* of the residual, as sources_given; it is in: */
+  scratch held;     /* owned */
   double
       unit; /* of the residual and what is made of it, a power of two; adjoint_planes and others take it out */
   receivers at_sources; /* of nu, or of `scaled` */
@@ -66,8 +67,8 @@ void adjoint_close(adjoint *a);
 /* Lets the shot keep what the way back needs: before its first step. */
 void adjoint_observe(adjoint *a);
 
-/* Takes dJ/d(trace as written) of row `row` of a stack, else of row 0, in `unit`, a power of two. `residual` is laid
- * out as the shot's own traces (receivers.traces), and overwritten. Threads may take those of different rows at once
+/* Takes dJ/d(trace as written) of row `row` of a stack, else of row 0, in `unit`, a power of two. `residual` lies
+ * as the shot's own traces do, and is overwritten. Threads may take those of different rows at once
  * where the shots are a rank's. */
 int adjoint_take(adjoint *a, int row, float *residual, double unit, error *e);
 /* From the last step to step 0, with what was taken. */

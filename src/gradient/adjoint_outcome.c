@@ -279,7 +279,8 @@ typedef struct adjoint_injected {
 /* A signal enters the step from n to n + 1: sample `last` - n of nu. */
 static void adjoint_signal_get(void *context, int64_t i, int64_t n, int lane, double (*x)[FOURIER_SERIES]) {
   const adjoint_injected *w = context;
-  for (int64_t k = 0; k < n; k++) x[k][lane] = w->scale * (double)w->at->traces[(n - k) * w->at->local + i];
+  const traces nu = receivers_traces(w->at);
+  for (int64_t k = 0; k < n; k++) x[k][lane] = w->scale * (double)*traces_at(&nu, n - k, i);
 }
 
 static void adjoint_signal_put(void *context, int64_t i, int64_t n, int lane, double (*x)[FOURIER_SERIES]) {
@@ -310,6 +311,7 @@ int adjoint_signals(adjoint *a, int row, bool injected, float **signals, error *
   float *all;
   ALLOC(e, all, count, "the gradient");
   *signals = all;
+  const traces nu = receivers_traces(r);
   adjoint_injected way = {r, injected ? 1 : sources_strength(s->config), steps, all};
   const dispersion_series series = {.kind = DISPERSION_SOURCE,
                                     .transposed = true,
@@ -325,7 +327,7 @@ int adjoint_signals(adjoint *a, int row, bool injected, float **signals, error *
   else
     for (int64_t k = 0; k < steps * r->local && !e->id; k++)
       all[k / r->local * r->count + r->index[k % r->local]] =
-          (float)(way.scale * (double)r->traces[(last - k / r->local) * r->local + k % r->local]);
+          (float)(way.scale * (double)*traces_at(&nu, last - k / r->local, k % r->local));
   TRY(error_agree(e, g->comm));
   MPI_TRY(e, mpi_reduce_all(all, (int)count, MPI_FLOAT, MPI_SUM, g->comm));
   return adjoint_state_signals(&a->rows[row], injected, all, count, e);

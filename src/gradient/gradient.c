@@ -136,8 +136,8 @@ int gradient_check(gradient *g, int row, const shot *s, error *e) {
   misfit *m = &g->misfits[row];
   error other = {0};
   misfit_close(m);
-  TRY(misfit_open(m, s, dataset, given, e));
-  if (!misfit_check_origin(m, s, dataset, &other)) return 0;
+  TRY(misfit_open(m, s, dataset, (misfit_use){given, g->dry}, e));
+  if (!misfit_check_origin(m, s, &other)) return 0;
   if (!g->tests) *e = other;
   if (g->tests && !g->warned)
     log_line(s->log, "warning: %s; for tests of the gradient they will do", other.text);

@@ -9,6 +9,7 @@ typedef struct gradient {
   shot *shot;  /* not owned; of a stack the lead */
   bool tests;  /* --verify-gradient: allows observed traces of another shot, with a warning, */
   bool warned; /* which has been given */
+  bool dry;    /* --dry-run: observed traces are only checked */
   int shares;  /* of the memory, one of which it takes; 0: all */
   plan plan;
   misfit *misfits; /* of the shot, or of each one of a stack; owned; as many as `most` */

@@ -16,13 +16,13 @@ void misfit_beside(const char *dataset, const char *name, char beside[CONFIG_TEX
   snprintf(beside, CONFIG_TEXT + 16, "%.*s/%s", (int)(strrchr(dataset, '/') - dataset), dataset, name);
 }
 
-static int misfit_check_times(const misfit *m, const shot *s, const char *dataset, error *e) {
+static int misfit_check_times(const misfit *m, const shot *s, error *e) {
   const table_form form = {
       .flat = true, .columns = 1, .quantity = QUANTITY_TIME, .measured = 1, .optional = m->given};
   const double each = s->engine->physics.dt * (double)m->of->every;
   char name[CONFIG_TEXT + 16];
   table t;
-  misfit_beside(dataset, "time", name);
+  misfit_beside(m->dataset, "time", name);
   TRY(misfit_read(s, name, form, &t, e));
   if (t.rows && t.rows != m->of->rows) FAIL(e, OBSERVED_ROWS, name, m->of->rows, t.rows);
   for (int64_t i = 0; i < t.rows && !e->id; i++)
@@ -68,48 +68,78 @@ static double misfit_unit(double most) {
   return ldexp(1, exponent);
 }
 
-/* Keeps this rank's columns. All are checked, by every rank alike. */
-static int misfit_keep(misfit *m, const char *dataset, const table *t, error *e) {
+/* What it holds, as the traces lie. */
+static traces misfit_traces(const misfit *m) {
+  traces t = receivers_traces(m->of);
+  t.x = m->held.memory;
+  return t;
+}
+
+/* Checks a part of the dataset, which every rank does alike, and keeps this rank's receivers of it, once they have a place. */
+static int misfit_take(void *context, const table *t, const table_part *p, error *e) {
+  misfit *m = context;
   const receivers *r = m->of;
-  const size_t values = (size_t)receivers_all_rows(r) * (size_t)r->local;
-  double most = 0;
-  for (int64_t i = 0; i < t->rows * t->columns; i++) {
-    if (!isfinite((float)t->values[i]))
-      return FAIL(e, TABLE_NO_VALUE, dataset, "a value beyond float32", i / t->columns);
-    most = fmax(most, fabs(t->values[i]));
+  const traces all = misfit_traces(m);
+  if (t->rows != r->rows) return FAIL(e, OBSERVED_ROWS, m->dataset, r->rows, t->rows);
+  for (int64_t i = 0; i < p->rows * p->columns; i++) {
+    if (!isfinite((float)p->values[i]))
+      return FAIL(e, TABLE_NO_VALUE, m->dataset, "a value beyond float32", p->row + i / p->columns);
+    m->most = fmax(m->most, fabs(p->values[i]));
   }
-  m->unit = m->given ? misfit_unit(most) : 1;
-  m->residual = malloc(values * sizeof *m->residual + 1);
-  if (!m->residual) return FAIL(e, OUT_OF_MEMORY, values * sizeof *m->residual, "observed traces");
-  for (int64_t row = 0; row < r->rows; row++)
-    for (int i = 0; i < r->local; i++)
-      m->residual[row * r->local + i] = (float)(t->values[row * r->count + r->index[i]] / m->unit);
+  for (int64_t row = 0; all.x && row < p->rows; row++)
+    for (int64_t i = 0, end; i < r->local; i = end) {
+      float *to;
+      for (end = i + traces_piece(&all, p->row + row, i, &to); i < end; i++, to++) {
+        const int64_t column = r->index[i] - p->column;
+        if (column >= 0 && column < p->columns) *to = (float)(p->values[row * p->columns + column] / m->unit);
+      }
+    }
   return 0;
 }
 
-int misfit_open(misfit *m, const shot *s, const char *dataset, bool given, error *e) {
-  const receivers *r = &s->receivers;
-  const table_form form = {.columns = r->count, .flat = r->count == 1, .words = true};
-  const misfit_places places = {"position", "receiver", r->count, (const double(*)[3])r->positions, given};
+static int misfit_read_values(misfit *m, const shot *s, error *e) {
+  const receivers *r = m->of;
+  const table_form form = {.columns = r->count, .flat = r->count == 1, .words = true, .parts = true};
+  const table_sink parts = {misfit_take, m};
   table t;
-  *m = (misfit){.of = r, .given = given, .value = NAN, .unit = 1};
-  if (r->count == 0) return FAIL(e, OBSERVED_NO_RECEIVERS, dataset);
-  TRY(misfit_check_times(m, s, dataset, e));
-  TRY(misfit_check_places(places, s, dataset, e));
-  TRY(misfit_read(s, dataset, form, &t, e));
-  if (t.rows != r->rows)
-    FAIL(e, OBSERVED_ROWS, dataset, r->rows, t.rows);
-  else
-    misfit_keep(m, dataset, &t, e);
+  const request read = {FILES_READ_TABLE, .path = m->dataset, .form = form, .own.table = &t,
+                        .own.parts = &parts};
+  TRY(files_do(s->engine->files, &read, e));
   memcpy(m->dispersion, t.dispersion, sizeof m->dispersion);
   memcpy(m->equation, t.equation, sizeof m->equation);
-  table_free(&t);
-  return error_agree(e, s->engine->comm);
+  return 0;
+}
+
+/* What is given is read for its unit, and again in it. */
+static int misfit_read_all(misfit *m, const shot *s, bool dry, error *e) {
+  const receivers *r = m->of;
+  const size_t values = (size_t)r->room * (size_t)r->local;
+  if (m->given || dry) TRY(misfit_read_values(m, s, e));
+  if (m->given) m->unit = misfit_unit(m->most);
+  if (dry) return 0;
+  receivers_take(r, &m->held, values * sizeof *m->observed, e);
+  TRY(error_agree(e, s->engine->comm));
+  TRY(misfit_read_values(m, s, e));
+  m->observed = m->held.memory;
+  if (m->given) misfit_begin_residual(m);
+  return 0;
+}
+
+int misfit_open(misfit *m, const shot *s, const char *dataset, misfit_use use, error *e) {
+  const receivers *r = &s->receivers;
+  const misfit_places places = {"position", "receiver", r->count, (const double(*)[3])r->positions,
+                                use.given};
+  *m = (misfit){.of = r, .dataset = dataset, .given = use.given, .value = NAN, .unit = 1};
+  if (r->count == 0) return FAIL(e, OBSERVED_NO_RECEIVERS, dataset);
+  TRY(misfit_check_times(m, s, e));
+  TRY(misfit_check_places(places, s, dataset, e));
+  return misfit_read_all(m, s, use.dry, e);
 }
 
 /* Words that this program does not write do not count. */
-int misfit_check_origin(const misfit *m, const shot *s, const char *dataset, error *e) {
+int misfit_check_origin(const misfit *m, const shot *s, error *e) {
   const receivers *r = m->of;
+  const char *dataset = m->dataset;
   const misfit_places sources = {"source_position", "source", r->sources, r->source_positions, true};
   const char *equation = equation_name(s->config->equation), *kept[2] = {"kept", "removed"};
   TRY(misfit_check_places(sources, s, dataset, e));
@@ -121,9 +151,9 @@ int misfit_check_origin(const misfit *m, const shot *s, const char *dataset, err
   return 0;
 }
 
-/* Of a sample of this rank. */
+/* Of a float of this rank's traces. */
 static double misfit_difference(const misfit *m, int64_t i) {
-  return (double)m->of->traces[i] - (double)m->residual[i];
+  return (double)receivers_traces(m->of).x[i] - (double)m->observed[i];
 }
 
 /* One rank finds a trace's sum of squares, in order of time, and its greatest difference. The sums are added in the
@@ -134,11 +164,15 @@ static int misfit_sum(misfit *m, const shot *s, double each, error *e) {
   ALLOC(e, squares, 2 * (size_t)r->count, "the misfit");
   TRY(error_agree(e, s->engine->comm));
   most = squares + r->count;
+  const traces all = receivers_traces(r);
   for (int64_t row = 0; row < r->rows; row++)
-    for (int i = 0; i < r->local; i++) {
-      const double d = misfit_difference(m, row * r->local + i);
-      squares[r->index[i]] += d * d;
-      most[r->index[i]] = fmax(most[r->index[i]], fabs(d));
+    for (int64_t i = 0, end; i < r->local; i = end) {
+      float *at;
+      for (end = i + traces_piece(&all, row, i, &at); i < end; i++) {
+        const double d = misfit_difference(m, at++ - all.x);
+        squares[r->index[i]] += d * d;
+        most[r->index[i]] = fmax(most[r->index[i]], fabs(d));
+      }
     }
   const int rc = mpi_reduce_all(squares, 2 * r->count, MPI_DOUBLE, MPI_SUM, s->engine->comm);
   m->value = 0;
@@ -148,16 +182,23 @@ static int misfit_sum(misfit *m, const shot *s, double each, error *e) {
   return error_from_mpi(e, rc, "mpi_reduce_all");
 }
 
+float *misfit_begin_residual(misfit *m) {
+  m->observed = NULL;
+  return m->residual = m->held.memory;
+}
+
 int misfit_residual(misfit *m, const shot *s, error *e) {
   const double each = s->engine->physics.dt * (double)m->of->every;
+  float *to = m->held.memory;
   if (m->given) return 0;
   TRY(misfit_sum(m, s, each, e));
-  for (int64_t i = 0; i < m->of->rows * m->of->local; i++)
-    m->residual[i] = (float)(each * misfit_difference(m, i) / m->unit);
+  for (int64_t i = 0; i < m->of->room * m->of->local; i++)
+    to[i] = (float)(each * misfit_difference(m, i) / m->unit);
+  misfit_begin_residual(m);
   return 0;
 }
 
 void misfit_close(misfit *m) {
-  free(m->residual);
+  scratch_close(&m->held);
   *m = (misfit){.of = NULL};
 }

@@ -8,26 +8,36 @@
 /* FILE:/NAME in the place of FILE:/path's last part. */
 void misfit_beside(const char *dataset, const char *name, char beside[CONFIG_TEXT + 16]);
 
+typedef struct misfit_use {
+  bool given, dry;
+} misfit_use;
+
 typedef struct misfit {
   const receivers *of; /* not owned */
-  bool given;          /* the dataset is the residual itself */
+  const char *dataset; /* FILE:/path; the caller's */
+  bool given;          /* that is the residual itself */
   double value;        /* J, after misfit_residual; NaN: nobody knows it */
   double unit;         /* of the residual: a power of two, in which its greatest magnitude is from 1/2 to 1 */
+  double most;         /* greatest magnitude in the dataset */
   char dispersion[TABLE_WORD], equation[TABLE_WORD]; /* as in table */
-  float *
-      residual; /* before misfit_residual what the dataset says; as receivers.traces, extra steps too; owned */
+  scratch held;          /* this rank's share, as the traces lie, extra steps too; owned: it is */
+  const float *observed; /* until misfit_residual, */
+  float *residual;       /* from then on; where it is given, from the start; NULL: not yet */
 } misfit;
 
-/* Reads FILE:/dataset, observed traces or, where `given`, dJ/d(trace as written): a row for each sample of planned receivers. The
- * datasets `time` and `position` beside it must be theirs; with `given` they may be missing. Exit 2 where it is not so. Collective
- * over the shot's ranks, same error everywhere. misfit_close it, also after a failure. */
-int misfit_open(misfit *m, const shot *s, const char *dataset, bool given, error *e);
+/* Reads FILE:/dataset, observed traces or, where `given`, dJ/d(trace as written): a row for each sample of planned receivers, of which
+ * each rank keeps its own; with `dry` none: they are only checked. The datasets `time` and `position` beside it must be theirs; with
+ * `given` they may be missing. Exit 2 where it is not so. Collective over the shot's ranks, same error everywhere. misfit_close it,
+ * also after a failure. */
+int misfit_open(misfit *m, const shot *s, const char *dataset, misfit_use use, error *e);
 /* Exit 2 where the dataset `source_position` or the attributes `dispersion` and `equation` beside the traces are
  * another shot's. Missing ones do not count. Likewise. */
-int misfit_check_origin(const misfit *m, const shot *s, const char *dataset, error *e);
+int misfit_check_origin(const misfit *m, const shot *s, error *e);
 /* J = 1/2 (every dt) sum (d - d_obs)^2 over the traces as written, after shot_finish_traces: the same bits for any
  * number of ranks. Likewise. */
 int misfit_residual(misfit *m, const shot *s, error *e);
+/* The residual, to be filled: it takes the place of the observed traces. */
+float *misfit_begin_residual(misfit *m);
 void misfit_close(misfit *m);
 
 #endif

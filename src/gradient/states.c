@@ -1,11 +1,6 @@
 #include "states.h"
-#include <errno.h>
-#include <fcntl.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <unistd.h>
 #include "base/numbers.h"
 
 /* --- what a state is of ----------------------------------------------------------------------------------------- */
@@ -62,23 +57,6 @@ static int states_copy(const states *t, const stepper *p, char *state, bool keep
 
 /* --- memory ----------------------------------------------------------------------------------------------------- */
 
-/* A file without a name: it goes with the process, however that ends. */
-static int states_map(states *t, size_t bytes, const char *path, error *e) {
-  char name[4096];
-  snprintf(name, sizeof name, "%s.states.XXXXXX", path);
-  const int file = mkstemp(name);
-  if (file < 0) return FAIL(e, FILE_WRITE, name, strerror(errno));
-  unlink(name);
-  const int failed = posix_fallocate(file, 0, (off_t)bytes);
-  void *memory = failed ? MAP_FAILED : mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
-  const char *why = strerror(failed ? failed : errno);
-  close(file);
-  if (memory == MAP_FAILED) return FAIL(e, FILE_WRITE, name, why);
-  t->memory[TIER_FILE] = memory;
-  t->mapped = bytes;
-  return 0;
-}
-
 int states_open(states *t, shot *s, const plan *p, const char *path, error *e) {
   const device_table *table = s->dev->table;
   *t = (states){.shot = s, .plan = p, .bytes = states_bytes(s), .waiting = -1};
@@ -91,7 +69,8 @@ int states_open(states *t, shot *s, const plan *p, const char *path, error *e) {
   if (p->tier[TIER_HOST])
     TRY(table->alloc(s->dev, (void **)&t->memory[TIER_HOST], (size_t)p->tier[TIER_HOST] * t->bytes,
                      MEMORY_PINNED, e));
-  if (p->tier[TIER_FILE]) TRY(states_map(t, (size_t)p->tier[TIER_FILE] * t->bytes, path, e));
+  if (p->tier[TIER_FILE]) TRY(scratch_open(&t->file, path, (size_t)p->tier[TIER_FILE] * t->bytes, e));
+  t->memory[TIER_FILE] = t->file.memory;
   if (!away) return table->make_events(s->dev, &t->copied, 1, false, e);
   TRY(table->alloc(s->dev, (void **)&t->spare, t->bytes, MEMORY_DEVICE, e));
   TRY(table->make_events(s->dev, &t->copied, 1, false, e));
@@ -105,7 +84,7 @@ void states_close(states *t) {
   dev->table->free(dev, t->memory[TIER_DEVICE], MEMORY_DEVICE, &ignored);
   dev->table->free(dev, t->memory[TIER_HOST], MEMORY_PINNED, &ignored);
   dev->table->free(dev, t->spare, MEMORY_DEVICE, &ignored);
-  if (t->mapped) munmap(t->memory[TIER_FILE], t->mapped);
+  scratch_close(&t->file);
   dev->table->unmake_events(dev, &t->copied, 1);
   dev->table->unmake_events(dev, &t->left, 1);
   *t = (states){.shot = NULL};

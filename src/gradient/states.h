@@ -4,6 +4,7 @@
 #ifndef STENCIL_STATES_H
 #define STENCIL_STATES_H
 
+#include "io/scratch.h"
 #include "plan.h"
 #include "shot/shot.h"
 
@@ -14,7 +15,7 @@ typedef struct states {
   char *memory[PLAN_TIERS]; /* owned */
   float *shared; /* the device's: the ring from here up, with a plane before it and after the end; */
   char *end;     /* states from here down */
-  size_t mapped; /* bytes of the file's */
+  scratch file;  /* its memory; owned */
   char *spare;   /* a state's of device memory; owned; NULL: none leaves the device */
   device_event *copied, *left; /* the fields have been copied; what `spare` held is where it belongs. Owned */
   int64_t waiting;             /* the state that is on its way to `spare`; -1: none */

@@ -66,8 +66,9 @@ static int verify_run(verify *v, bool keeps, error *e) {
   TRY(error_agree(e, s->engine->comm));
   TRY(shot_steps(s, false, e));
   TRY(shot_extra_steps(s, e));
-  const exact_traces traces = receivers_traces(&s->receivers);
-  if (!receivers_flush(&s->receivers, e)) exact_time_traces(&s->receivers.time, &traces, false, e);
+  receivers_flush(&s->receivers, e);
+  const traces all = receivers_traces(&s->receivers);
+  if (!e->id) exact_time_traces(&s->receivers.time, &all, false, e);
   return error_agree(e, s->engine->comm);
 }
 
@@ -126,11 +127,13 @@ static int verify_keep_medium(verify *v, error *e) {
 /* Fills what the way back starts from; sums[0]: its product with the traces, then the squares of both. */
 static void verify_residual(const verify *v, float *residual, double sums[3]) {
   const receivers *r = &v->shot->receivers;
+  const traces all = receivers_traces(r);
   for (int64_t row = 0; row < r->rows; row++)
     for (int i = 0; i < r->local; i++) {
       const uint64_t index = (uint64_t)row * (uint64_t)r->count + (uint64_t)r->index[i];
-      const double d = r->traces[row * r->local + i], x = (float)(2 * verify_random(~index) - 1);
-      residual[row * r->local + i] = (float)x;
+      const float *at = traces_at(&all, row, i);
+      const double d = *at, x = (float)(2 * verify_random(~index) - 1);
+      residual[at - all.x] = (float)x;
       sums[0] += x * d, sums[1] += x * x, sums[2] += d * d;
     }
 }
@@ -162,7 +165,7 @@ static int verify_dot(verify *v, bool *right, error *e) {
   shot *s = v->shot;
   double sums[3] = {0}, back = 0;
   TRY(verify_run(v, true, e));
-  verify_residual(v, v->g->misfits->residual, sums);
+  verify_residual(v, misfit_begin_residual(v->g->misfits), sums);
   for (int i = 0; i < 3; i++) sums[i] = verify_sum(v, sums[i], e);
   v->traces = sums[2];
   TRY(adjoint_take(&v->g->way, 0, v->g->misfits->residual, 1, e));
@@ -189,7 +192,12 @@ static int verify_misfit(verify *v, double *J, error *e) {
     *J = m->value;
     return 0;
   }
-  for (int64_t i = 0; i < r->rows * r->local; i++) sum += (double)m->residual[i] * (double)r->traces[i];
+  const traces all = receivers_traces(r);
+  for (int64_t row = 0; row < r->rows; row++)
+    for (int i = 0; i < r->local; i++) {
+      const float *at = traces_at(&all, row, i);
+      sum += (double)m->residual[at - all.x] * (double)*at;
+    }
   *J = m->unit * verify_sum(v, sum, e);
   return e->id;
 }

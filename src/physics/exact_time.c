@@ -77,24 +77,28 @@ int64_t exact_time_extra(const config *c, int64_t steps) {
 }
 
 static void exact_time_get(void *context, int64_t i, int64_t n, int lane, double (*x)[FOURIER_SERIES]) {
-  const exact_traces *t = context;
-  for (int64_t k = 0; k < n; k++) x[k][lane] = t->x[k * t->count + i];
+  const traces *t = context;
+  const float *from = traces_at(t, 0, i);
+  const int64_t apart = traces_apart(t, i);
+  for (int64_t k = 0; k < n; k++) x[k][lane] = from[k * apart];
 }
 
 static void exact_time_put(void *context, int64_t i, int64_t n, int lane, double (*x)[FOURIER_SERIES]) {
-  const exact_traces *t = context;
-  for (int64_t k = 0; k < n; k++) t->x[k * t->count + i] = (float)x[k][lane];
+  const traces *t = context;
+  float *to = traces_at(t, 0, i);
+  const int64_t apart = traces_apart(t, i);
+  for (int64_t k = 0; k < n; k++) to[k * apart] = (float)x[k][lane];
 }
 
-int exact_time_traces(const exact_time *t, const exact_traces *traces, bool transposed, error *e) {
-  const dispersion_series all = {.kind = t->kind,
-                                 .transposed = transposed,
-                                 .every = t->every,
-                                 .count = traces->count,
-                                 .n = traces->samples,
-                                 .kept = t->transforms,
-                                 .context = (void *)(uintptr_t)traces,
-                                 .get = exact_time_get,
-                                 .put = exact_time_put};
-  return t->removed && traces->samples > 1 ? dispersion_transform(&all, t->threads, e) : 0;
+int exact_time_traces(const exact_time *t, const traces *all, bool transposed, error *e) {
+  const dispersion_series series = {.kind = t->kind,
+                                    .transposed = transposed,
+                                    .every = t->every,
+                                    .count = all->count,
+                                    .n = all->samples,
+                                    .kept = t->transforms,
+                                    .context = (void *)(uintptr_t)all,
+                                    .get = exact_time_get,
+                                    .put = exact_time_put};
+  return t->removed && all->samples > 1 ? dispersion_transform(&series, t->threads, e) : 0;
 }

@@ -5,6 +5,7 @@
 
 #include "config/config.h"
 #include "dispersion.h"
+#include "io/traces.h"
 
 typedef struct exact_time {
   bool removed;
@@ -34,15 +35,9 @@ int64_t exact_time_extra(const config *c, int64_t steps);
 /* The same answer on every rank. */
 void exact_time_choose(exact_time *t, const config *c, const exact_time_of *of);
 
-/* Traces of `samples` samples each, those of the extra steps too: x[sample * count + trace]. */
-typedef struct exact_traces {
-  float *x;
-  int64_t samples, count;
-} exact_traces;
-
-/* Transforms traces in place, if exact_time_choose says so; `transposed`: by the transpose of the matrix. Samples of
+/* Transforms traces, with the samples of the extra steps, in place, if exact_time_choose says so; `transposed`: by the transpose of the matrix. Samples of
  * the extra steps then mean nothing. A trace gets the same bits whatever the others are. Not collective.
  * OUT_OF_MEMORY. */
-int exact_time_traces(const exact_time *t, const exact_traces *traces, bool transposed, error *e);
+int exact_time_traces(const exact_time *t, const traces *all, bool transposed, error *e);
 
 #endif

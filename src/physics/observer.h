@@ -11,7 +11,7 @@
 /* What a checkpoint's array of an observer needs to remember of it: as it was when the checkpoint was begun. */
 typedef struct observed {
   void *self;
-  int64_t first, count;
+  int64_t count;
 } observed;
 
 typedef struct observer {

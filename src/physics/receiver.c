@@ -6,7 +6,6 @@
 #include "base/error_mpi.h"
 #include "base/numbers.h"
 #include "place.h"
-#include "spill.h"
 
 enum { BATCH_BYTES = 2 << 20 /* a half */ };
 
@@ -96,9 +95,8 @@ static void receivers_forget(receivers *r) {
   free(r->index);
   free(r->row);
   free(r->layer_begin);
-  free(r->traces);
+  scratch_close(&r->held);
   free(r->parts);
-  spill_forget(r);
   new_file_drop(&r->made, &(error){0});
   *r = (receivers){.dev = r->dev, .kept = r->kept};
 }
@@ -109,17 +107,35 @@ static void receivers_size_batches(receivers *r, int pass) {
   r->batch_rows = smaller64(r->batch_rows, receivers_all_rows(r));
 }
 
-/* What other ranks have. */
-static int receivers_count_others(receivers *r, error *e) {
+/* What other ranks have, and the one that has most. */
+static int receivers_count_others(receivers *r, int *most, error *e) {
   const MPI_Comm comm = r->files->compute;
   int ranks;
-  r->most = r->local, r->before = 0;
+  *most = r->local, r->before = 0;
   MPI_TRY(e, MPI_Comm_size(comm, &ranks));
   if (ranks == 1) return 0; /* threads of it plan several shots at once */
-  MPI_TRY(e, mpi_reduce_all(&r->most, 1, MPI_INT, MPI_MAX, comm));
+  MPI_TRY(e, mpi_reduce_all(most, 1, MPI_INT, MPI_MAX, comm));
   MPI_TRY(e, MPI_Exscan(&r->local, &r->before, 1, MPI_INT, MPI_SUM, comm));
   if (r->slab->rank == 0) r->before = 0; /* MPI leaves it undefined there */
   return 0;
+}
+
+/* Where the traces are going to be. The way back needs two more arrays of about their size. */
+static void receivers_plan_traces(receivers *r, int64_t held, int most) {
+  const config *c = r->config;
+  const int64_t row = larger(most, 1) * (int64_t)sizeof(float), all = receivers_all_rows(r),
+                fit = larger64(1, (held ? held : RECEIVERS_HELD) / row);
+  r->room = c->timed ? smaller64(all, fit) : all;
+  r->in_file = r->room > fit;
+  r->width = r->in_file ? larger64(1, fit * most / r->room) : larger(r->local, 1);
+  if (r->in_file) r->unallocated = (double)all * r->count * (config_has_gradient(c) ? 3 : 1) * sizeof(float);
+}
+
+int receivers_take(const receivers *r, scratch *s, size_t bytes, error *e) {
+  error unseen = {0};
+  if (r->in_file && bytes && !scratch_open(s, r->config->output_path, bytes, &unseen)) return 0;
+  if (unseen.id == ERROR_SCRATCH_SPACE) *e = unseen;
+  return e->id ? e->id : scratch_open(s, NULL, bytes, e);
 }
 
 int receivers_plan(receivers *r, const problem *on, const exact_time *time, receivers_span span, error *e) {
@@ -134,8 +150,9 @@ int receivers_plan(receivers *r, const problem *on, const exact_time *time, rece
   r->rows = span.last / r->every + 1;
   r->time = *time;
   r->taken = (r->first_step + r->every - 1) / r->every;
-  TRY(receivers_count_others(r, e));
-  spill_plan(r, span);
+  int most;
+  TRY(receivers_count_others(r, &most, e));
+  receivers_plan_traces(r, span.held, most);
   receivers_size_batches(r, span.pass);
   return error_agree(e, r->files->compute);
 }
@@ -150,8 +167,7 @@ int receivers_join(receivers *r, receivers **parts, int count, device *dev, cons
     r->count += p->count, r->local += p->local;
   }
   for (int i = 0; i < count; i++) { /* all take the extra steps of one */
-    if (!parts[i]->spill.block)
-      parts[i]->room += (r->time.extra - parts[i]->time.extra) / larger64(r->every, 1);
+    parts[i]->room += (r->time.extra - parts[i]->time.extra) / larger64(r->every, 1);
     parts[i]->time.extra = r->time.extra;
   }
   if (r->local == 0) return 0;
@@ -168,18 +184,21 @@ int receivers_join(receivers *r, receivers **parts, int count, device *dev, cons
 /* What they sample, and what becomes of it. */
 static int receivers_open_traces(receivers *r, error *e) {
   for (int i = 0; i < r->part_count; i++) TRY(receivers_open_traces(r->parts[i], e));
+  r->unallocated = 0;
   if (r->part_count || r->local == 0) return 0;
-  TRY(ALLOC(e, r->traces, r->room * r->local, "the receivers"));
-  for (int64_t i = 0; i < (r->taken - r->spill.rows) * r->local; i++) r->traces[i] = NAN;
+  TRY(receivers_take(r, &r->held, (size_t)r->room * receivers_row_bytes(r), e));
+  const traces t = receivers_traces(r);
+  for (int64_t row = 0; row < r->taken; row++)
+    for (int i = 0; i < r->local; i++) *traces_at(&t, row, i) = NAN;
   return 0;
 }
 
 int receivers_open(receivers *r, error *e) {
+  TRY(receivers_open_traces(r, e));
   if (r->local == 0) return 0;
   const device_table *t = r->dev->table;
   const receivers_size n = receivers_bytes(r);
   const size_t places = (size_t)r->local * sizeof *r->own;
-  TRY(receivers_open_traces(r, e));
   if (!r->kept.copied[0]) TRY(t->make_events(r->dev, r->kept.copied, 2, false, e));
   TRY(device_reserve(r->dev, &r->kept.places, places, MEMORY_DEVICE, e));
   TRY(device_reserve(r->dev, &r->kept.batch, n.pinned, MEMORY_DEVICE, e));
@@ -193,12 +212,11 @@ receivers_size receivers_bytes(const receivers *r) {
   const size_t batches = 2 * (size_t)r->batch_rows * receivers_row_bytes(r);
   return (receivers_size){.pinned = batches,
                           .on_device = batches + (size_t)r->local * sizeof *r->places,
-                          .on_host = (size_t)r->room * receivers_row_bytes(r) +
-                                     (size_t)r->count * sizeof *r->positions};
+                          .traces = (size_t)r->room * receivers_row_bytes(r)};
 }
 
 double receivers_disk_bytes(const receivers *r) {
-  return (double)receivers_file_bytes(r) + (double)spill_rows_on_disk(r) * r->count * sizeof(float);
+  return (double)receivers_file_bytes(r) + r->unallocated;
 }
 
 void receivers_close(receivers *r) {
@@ -228,18 +246,23 @@ static size_t receivers_half(const receivers *r, int half) {
   return half ? (size_t)r->batch_rows * (size_t)r->local : 0;
 }
 
-float *receivers_row(const receivers *r, int64_t row) {
-  return r->traces + (size_t)((row - r->origin) % r->room) * (size_t)r->local;
+/* Adds a row to the traces. */
+static void receivers_put_row(const receivers *r, const float *from, int64_t row) {
+  const traces t = receivers_traces(r);
+  float *to;
+  for (int64_t i = 0, count; i < r->local; i += count) {
+    count = traces_piece(&t, row % r->room, i, &to);
+    memcpy(to, from + i, (size_t)count * sizeof *to);
+  }
 }
 
 /* Adds a row to the traces of the parts. */
 static void receivers_deal_out(receivers *r, const float *from, int64_t row) {
   for (int i = 0; i < r->part_count; i++) {
     receivers *p = r->parts[i];
-    const size_t local = (size_t)p->local;
-    if (local) memcpy(receivers_row(p, row), from, local * sizeof *from);
+    receivers_put_row(p, from, row);
     p->taken = row + 1;
-    from += local;
+    from += p->local;
   }
 }
 
@@ -251,8 +274,10 @@ static int receivers_move_rows(receivers *r, int64_t rows, error *e) {
   const int64_t first = r->taken - r->batched - r->moving + r->moved;
   const float *from = r->staging + receivers_half(r, !r->half) + (size_t)r->moved * local;
   for (int64_t i = 0; i < rows; i++) {
-    if (!r->part_count) memcpy(receivers_row(r, first + i), from, local * sizeof *from);
-    receivers_deal_out(r, from, first + i);
+    if (r->part_count)
+      receivers_deal_out(r, from, first + i);
+    else
+      receivers_put_row(r, from, first + i);
     from += local;
   }
   r->moved += rows;
@@ -324,8 +349,8 @@ int receivers_sample(receivers *r, const float *field, int64_t step, error *e) {
 
 /* --- writing ---------------------------------------------------------------------------------------------------- */
 
-exact_traces receivers_traces(const receivers *r) {
-  return (exact_traces){r->traces, r->taken, r->local};
+traces receivers_traces(const receivers *r) {
+  return (traces){r->held.memory, r->taken, r->local, r->width, r->room};
 }
 
 /* What the file says of itself, with so many samples. */
@@ -342,7 +367,7 @@ static receivers_meta receivers_describe(const receivers *r, const run_meta *run
 }
 
 int receivers_make_file(receivers *r, const char *path, const run_meta *run, error *e) {
-  if (r->count == 0 || r->part_count || r->spill.block || !files_alone(r->files)) return 0;
+  if (r->count == 0 || r->part_count || !files_alone(r->files)) return 0;
   const receivers_meta meta = receivers_describe(r, run, r->rows);
   r->made_step = run->step;
   return receivers_file_create(&r->made, path, &meta, e);
@@ -351,19 +376,14 @@ int receivers_make_file(receivers *r, const char *path, const run_meta *run, err
 int receivers_write(receivers *r, const char *path, const run_meta *run, error *e) {
   if (r->count == 0) return 0;
   if (r->part_count) return receivers_flush(r, e); /* they write */
-  const exact_traces all = receivers_traces(r);
-  const bool spilled = r->spill.rows > 0;
-  if (spilled)
-    spill_finish(r, e);
-  else if (!receivers_flush(r, e))
-    exact_time_traces(&r->time, &all, false, e);
+  receivers_flush(r, e);
+  const traces all = receivers_traces(r);
+  if (!e->id) exact_time_traces(&r->time, &all, false, e);
   const receivers_meta meta = receivers_describe(r, run, smaller64(r->taken, r->rows));
-  const receivers_part part = {
-      .count = r->local, .index = r->index, .traces = r->traces, .before = r->before};
+  const receivers_part part = {r->index, all};
   if (run->step != r->made_step) new_file_drop(&r->made, e);
-  const request file = {FILES_WRITE_RECEIVERS, .path = path,
-                        .receivers = &meta,    .partial = spilled ? &r->spill.file : NULL,
-                        .own.part = &part,     .own.made = r->made.plan.temporary[0] ? &r->made : NULL};
+  const request file = {FILES_WRITE_RECEIVERS, .path = path, .receivers = &meta, .own.part = &part,
+                        .own.made = r->made.plan.temporary[0] ? &r->made : NULL};
   if (!error_agree(e, r->files->compute)) {
     files_do(r->files, &file, e);
     r->made.plan.temporary[0] = '\0';
@@ -373,28 +393,31 @@ int receivers_write(receivers *r, const char *path, const run_meta *run, error *
 
 /* --- as an observer --------------------------------------------------------------------------------------------- */
 
-/* Straight from the traces, which hold a row a sample: what was sampled before is not touched by what is sampled meanwhile,
- * until the next block leaves them, which waits for this. */
+/* Straight from the traces, which hold a row a sample: what was sampled before is not touched by what is sampled meanwhile. */
 static int receivers_rows_from(void *context, int64_t row, int64_t rows, void *values, error *e) {
   const observed *p = context;
   const receivers *r = p->self;
-  float *to = values;
+  const traces t = receivers_traces(r);
+  float *to = values, *from;
   (void)e;
-  for (int64_t sample = 0; sample < p->count; sample++) {
-    const float *from = receivers_row(r, p->first + sample) + (row - r->before);
-    for (int64_t i = 0; i < rows; i++) to[i * p->count + sample] = from[i];
-  }
+  for (int64_t sample = 0; sample < p->count; sample++)
+    for (int64_t i = 0, end; i < rows; i = end) {
+      end = smaller64(rows, i + traces_piece(&t, sample, row - r->before + i, &from));
+      for (; i < end; i++) to[i * p->count + sample] = *from++;
+    }
   return 0;
 }
 
 static int receivers_rows_to(void *context, int64_t row, int64_t rows, void *values, error *e) {
   const observed *p = context;
   const receivers *r = p->self;
+  const traces t = receivers_traces(r);
   const float *from = values;
   (void)e;
-  for (int64_t sample = 0; sample < p->count; sample++) {
-    float *to = receivers_row(r, p->first + sample) + (row - r->before);
-    for (int64_t i = 0; i < rows; i++) to[i] = from[i * p->count + sample];
+  for (int64_t i = 0; i < rows; i++) {
+    float *to = traces_at(&t, 0, row - r->before + i);
+    const int64_t apart = traces_apart(&t, row - r->before + i);
+    for (int64_t sample = 0; sample < p->count; sample++) to[sample * apart] = *from++;
   }
   return 0;
 }
@@ -414,11 +437,11 @@ static int receivers_within(void *self, wavefront_args *pass, int64_t step, int 
   return receivers_of_pass(self, step, steps, &pass->receivers, e);
 }
 
-/* What is in memory, of the receivers of all ranks, rank after rank: so they are in the same order for any number of
+/* All samples so far, of the receivers of all ranks, rank after rank: so they are in the same order for any number of
  * ranks. */
 static int receivers_array(void *self, checkpoint_array *array, observed *part, error *e) {
   receivers *r = self;
-  *part = (observed){r, r->spill.rows, r->taken - r->spill.rows};
+  *part = (observed){r, r->taken};
   *array = (checkpoint_array){.name = "traces",
                               .type = CHECKPOINT_FLOAT,
                               .axes = 2,

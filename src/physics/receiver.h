@@ -4,6 +4,7 @@
 
 #include <stdbool.h>
 #include "exact_time.h"
+#include "io/scratch.h"
 #include "observer.h"
 #include "physics.h"
 
@@ -13,19 +14,8 @@ typedef struct receivers_memory {
   device_event *copied[2]; /* a half has come to the host */
 } receivers_memory;
 
-/* Traces that a rank holds at most, unless the run before a restart has held more: those of longer runs go into a partial
- * file (spill.h), half of them at a time. A run with a gradient, which needs all of them, holds all. */
+/* Traces of a rank that are in memory, at most: where those of some rank are more, each rank has its own in a file (scratch.h). */
 enum { RECEIVERS_HELD = 64 << 20 /* bytes */ };
-
-/* Traces that have left memory. spill.c alone writes it. */
-typedef struct spill {
-  int64_t rows;             /* the first ones */
-  int64_t block;            /* rows that leave together; 0: none ever do */
-  bool leaving;             /* the last block of them is not written yet */
-  partial_file file;        /* where those are; its ends are owned */
-  bool named;               /* checkpoints name it */
-  char stays[PARTIAL_NAME]; /* one that they name and that the run needs no more; "": none */
-} spill;
 
 /* A receiver belongs to the rank that owns the plane at or below it, and reads ghosts of both sides. A rank keeps its
  * receivers in the order in which a wavefront reaches them (wavefront_receivers). The samples of one step are a row of the traces: row i is of step
@@ -42,7 +32,8 @@ typedef struct receivers {
   int64_t taken;          /* rows so far, batch included, and those before first_step */
   double (*positions)[3]; /* count: x y z, m; owned */
   int local, before;      /* receivers of this rank; of the ranks before it */
-  int most;               /* of the rank that has most */
+  bool in_file; /* traces are, as are arrays of their size that a gradient needs: the same on all ranks */
+  double unallocated;     /* bytes of these files, of all ranks, before they are created */
   int *index;             /* local: the number of each among `count`; owned */
   int *row, *layer_begin; /* local; 2 slab->nz + 1: as in wavefront_receivers; owned */
   point_weights *own;     /* local; owned */
@@ -53,11 +44,11 @@ typedef struct receivers {
   int64_t batched;        /* rows in the half being filled, the last ones taken */
   int half;               /* the half being filled; the other one is being copied to the traces */
   int64_t moving, moved;  /* rows of the other half; how many of them the traces have */
-  float *
-      traces; /* room x local, without the rows still in the halves; owned: row i is in slot (i - origin) % room */
-  int64_t origin, room;
-  spill spill; /* rows that have left them */
-  int sources; /* these as in receivers_meta; the caller's */
+  scratch
+      held; /* traces of this rank, without the rows still in the halves: row i is sample i % room. Owned */
+  int64_t room;  /* all rows; of a benchmark, which writes none, what fits into memory */
+  int64_t width; /* traces.width */
+  int sources;   /* these as in receivers_meta; the caller's */
   const double (*source_positions)[3];
   int replaces;
   new_file made;     /* by receivers_make_file; its plan.temporary is "" where there is none */
@@ -71,11 +62,10 @@ typedef struct receivers {
 
 /* Which steps are sampled. */
 typedef struct receivers_span {
-  int pass;        /* steps that a pass advances at most */
-  int64_t first;   /* rows of earlier steps are NaN until a checkpoint fills them in */
-  int64_t last;    /* of the run, without extra steps */
-  int64_t spilled; /* rows of earlier steps that a partial file has */
-  int64_t held;    /* bytes of traces in memory; 0: RECEIVERS_HELD */
+  int pass;      /* steps that a pass advances at most */
+  int64_t first; /* rows of earlier steps are NaN until a checkpoint fills them in */
+  int64_t last;  /* of the run, without extra steps */
+  int64_t held;  /* bytes of traces in memory; 0: RECEIVERS_HELD */
 } receivers_span;
 
 /* Reads and places the receivers; needs no device. It will sample the steps that [receivers] every divides, of the span
@@ -94,7 +84,7 @@ void receivers_close(receivers *r);
 
 /* Bytes that planned receivers take on this rank. */
 typedef struct receivers_size {
-  size_t on_device, pinned, on_host;
+  size_t on_device, pinned, traces;
 } receivers_size;
 
 receivers_size receivers_bytes(const receivers *r);
@@ -105,8 +95,11 @@ static inline size_t receivers_file_bytes(const receivers *r) {
          ((size_t)r->count + (size_t)r->sources) * (sizeof *r->positions + sizeof(int64_t));
 }
 
-/* All that the run takes on disk for them: that, and partial files. */
+/* All that the run has yet to take on disk for them. */
 double receivers_disk_bytes(const receivers *r);
+/* Takes `bytes` for an array like the traces, where they are. In memory, too, where this rank can create or map no file. Exit 2 where
+ * the disk has too little room, OUT_OF_MEMORY. Not collective. */
+int receivers_take(const receivers *r, scratch *s, size_t bytes, error *e);
 
 /* Rows with those of extra steps. */
 int64_t receivers_all_rows(const receivers *r);
@@ -123,15 +116,11 @@ int receivers_of_pass(receivers *r, int64_t step, int steps, wavefront_receivers
  * collective. */
 int receivers_sample(receivers *r, const float *field, int64_t step, error *e);
 
-/* Waits for the copies under way and adds them to the traces, which then have all rows from `spill.rows` to `taken`. Not
- * collective. */
+/* Waits for the copies under way and adds them to the traces, which then have all rows to `taken`. Not collective. */
 int receivers_flush(receivers *r, error *e);
 
-/* Row i of the traces, which must be there. */
-float *receivers_row(const receivers *r, int64_t row);
-
-/* The traces, for transforms; after receivers_flush, where none have left memory. */
-exact_traces receivers_traces(const receivers *r);
+/* The traces; after receivers_flush. */
+traces receivers_traces(const receivers *r);
 
 /* The receivers as an observer: the first that a pass looks at. */
 observer receivers_observer(receivers *r);

@@ -61,10 +61,9 @@ static void dry_run_partition(const shot *s, const run_needs *n) {
            dry_run_mib((double)s->io.way->block_bytes * s->io.way->threads), dry_run_mib(n->copies));
   const receivers *r = &s->receivers;
   if (r->count)
-    log_line(s->log, "%d receiver%s: traces of %.1f MiB on the host of this rank%s, a file of %.1f MiB",
-             r->count, r->count == 1 ? "" : "s", dry_run_mib((double)receivers_bytes(r).on_host),
-             r->spill.block ? " at most, and on disk beside" : "",
-             dry_run_mib((double)receivers_file_bytes(r)));
+    log_line(s->log, "%d receiver%s: traces of %.1f MiB %s of this rank, a file of %.1f MiB", r->count,
+             r->count == 1 ? "" : "s", dry_run_mib((double)receivers_bytes(r).traces),
+             r->in_file ? "on the disk" : "on the host", dry_run_mib((double)receivers_file_bytes(r)));
   if (config_has_maps(s->config))
     log_line(s->log, "maps: %.1f MiB of this rank's device memory, a file %s" MAPS_ENDING " of %.1f MiB",
              dry_run_mib(maps_bytes(s)), s->config->output_path, dry_run_mib(maps_file_bytes(s->config)));
@@ -195,7 +194,7 @@ static int dry_run_describe(const job *j, shot *s, error *e) {
   log_line(s->log, "kernel %s, transport %s, overlap %s, io %s", c->kernel, transport_name(c->transport),
            c->overlap ? "on" : "off", io_name(s->io.mode));
   dry_run_output(s);
-  gradient back = {.shot = NULL};
+  gradient back = {.dry = true};
   TRY(gradient_share(s, j->shares, &back.shares, e));
   if (!gradient_plan(&back, s, e)) {
     gradient_announce(&back);
@@ -235,7 +234,7 @@ static int dry_run_other(const job *j, engine *g, int i, warnings *warns, error 
   run_log silent = {.to = NULL};
   warnings_hear(&silent, warns);
   shot s = {.engine = NULL};
-  gradient back = {.shot = NULL};
+  gradient back = {.dry = true};
   message m = {0};
   const config *c;
   if (!dry_run_take(j, i, &m, e)) {

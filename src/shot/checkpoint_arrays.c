@@ -132,9 +132,8 @@ int checkpoint_arrays_make(checkpoint_arrays *t, shot *s, bool write, snapshot *
   return copy ? arrays_copy_state(t, &s->stepper, copy, e) : 0;
 }
 
-void checkpoint_arrays_add_numbers(checkpoint_arrays *t, const char *name, numbers_part row, bool mine) {
-  numbers_part *p = &t->numbers[t->numbers_count++];
-  *p = row;
+void checkpoint_arrays_set_numbers(checkpoint_arrays *t, const char *name, numbers_part row, bool mine) {
+  t->numbers = row;
   checkpoint_array *array = &t->arrays[t->count++];
   *array = (checkpoint_array){.type = CHECKPOINT_INT64,
                               .axes = 2,
@@ -142,6 +141,6 @@ void checkpoint_arrays_add_numbers(checkpoint_arrays *t, const char *name, numbe
                               .count = mine,
                               .source = arrays_numbers_from,
                               .sink = arrays_numbers_to,
-                              .context = p};
+                              .context = &t->numbers};
   snprintf(array->name, sizeof array->name, "%s", name);
 }

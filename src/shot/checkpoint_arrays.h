@@ -6,7 +6,7 @@
 #include "io/checkpoint.h"
 #include "shot.h"
 
-enum { RUN_ARRAYS = FIELDS_MAX + OBSERVERS_MAX + 2 };
+enum { RUN_ARRAYS = FIELDS_MAX + OBSERVERS_MAX + 1 };
 
 /* A field that is saved; a rank's slices of it follow each other. */
 typedef struct field_part {
@@ -29,14 +29,13 @@ typedef struct checkpoint_arrays {
   field_part fields[FIELDS_MAX]; /* the newest state first */
   int field_count;
   observed seen[OBSERVERS_MAX];
-  numbers_part numbers[2];
-  int numbers_count;
+  numbers_part numbers;
 } checkpoint_arrays;
 
 /* Written are the planes that are this slab's own, read all it holds. `copy`: where the fields and layers are copied
  * to, now, and saved from; NULL: they are saved from the device. An error is the device's. */
 int checkpoint_arrays_make(checkpoint_arrays *t, shot *s, bool write, snapshot *copy, error *e);
-/* One more array, of one row: `count` numbers, which this rank writes or reads where it is `mine`. At most two. */
-void checkpoint_arrays_add_numbers(checkpoint_arrays *t, const char *name, numbers_part row, bool mine);
+/* One more array, of one row: `count` numbers, which this rank writes or reads where it is `mine`. At most one. */
+void checkpoint_arrays_set_numbers(checkpoint_arrays *t, const char *name, numbers_part row, bool mine);
 
 #endif

@@ -4,7 +4,6 @@
 #include "base/error_mpi.h"
 #include "checkpoint_arrays.h"
 #include "fingerprint.h"
-#include "physics/spill.h"
 #include "save_field.h"
 
 /* --- finding ---------------------------------------------------------------------------------------------------- */
@@ -66,38 +65,20 @@ static int restart_read(shot *s, const checkpoint *c, const checkpoint_arrays *t
   return files_do(s->engine->files, &r, e);
 }
 
-/* Every rank reads an array of one row of numbers, after some that are 0; NULL: there is none. To be freed. Agreed. */
-static int64_t *restart_read_numbers(shot *s, const checkpoint *c, const char *name, int64_t *count,
-                                     error *e) {
-  const checkpoint_array *a = checkpoint_find_array(c, name);
-  checkpoint_arrays t = {0};
-  *count = 0;
-  if (!a || a->axes != 2) return NULL;
-  int64_t *numbers;
-  ALLOC(e, numbers, a->shape[1], "what a checkpoint lists");
-  checkpoint_arrays_add_numbers(&t, name, (numbers_part){numbers, a->shape[1]}, true);
-  if (!error_agree(e, s->engine->comm) && !restart_read(s, c, &t, e)) *count = a->shape[1];
-  return numbers;
-}
-
 /* Every rank reads the steps of the series; of their fields, those that are still there are listed: the run may save
  * under another path than the one before it. */
 static int restart_fill_series(shot *s, const checkpoint *c, error *e) {
-  int64_t count, *steps = restart_read_numbers(s, c, "saved_steps", &count, e);
-  if (steps && !e->id) save_field_list(s, steps, count, e);
+  static const char NAME[] = "saved_steps";
+  const checkpoint_array *a = checkpoint_find_array(c, NAME);
+  checkpoint_arrays t = {0};
+  if (!a || a->axes != 2) return 0;
+  int64_t *steps;
+  ALLOC(e, steps, a->shape[1], "what a checkpoint lists");
+  checkpoint_arrays_set_numbers(&t, NAME, (numbers_part){steps, a->shape[1]}, true);
+  if (!error_agree(e, s->engine->comm) && !restart_read(s, c, &t, e))
+    save_field_list(s, steps, a->shape[1], e);
   free(steps);
   return e->id;
-}
-
-/* The traces that are in another file. */
-static int restart_fill_spilled(shot *s, const checkpoint *c, error *e) {
-  error why = {0};
-  if (s->receivers.spill.rows == 0) return 0;
-  int64_t count, *numbers = restart_read_numbers(s, c, "spilled", &count, e);
-  if (!e->id && spill_adopt(&s->receivers, numbers, count, &why))
-    FAIL(e, CHECKPOINT_DAMAGED, c->name, why.text);
-  free(numbers);
-  return error_agree(e, s->engine->comm);
 }
 
 int restart_fill(shot *s, const checkpoint *c, error *e) {
@@ -105,7 +86,6 @@ int restart_fill(shot *s, const checkpoint *c, error *e) {
   s->stepper.step = s->stepper.measured_from = c->step;
   TRY(checkpoint_arrays_make(&t, s, false, NULL, e));
   TRY(restart_read(s, c, &t, e));
-  TRY(restart_fill_spilled(s, c, e));
   TRY(restart_fill_series(s, c, e));
   log_line(s->log, "restart from %s, step %lld", c->name, (long long)c->step);
   return 0;

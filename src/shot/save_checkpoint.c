@@ -3,7 +3,6 @@
 #include <string.h>
 #include "base/error_mpi.h"
 #include "fingerprint.h"
-#include "physics/spill.h"
 #include "save_field.h"
 #include "checkpoint_arrays.h"
 
@@ -15,9 +14,7 @@ typedef struct checkpoint_job {
   checkpoint_arrays arrays;
   char *keys; /* the run's fingerprint; owned */
   checkpoint_meta meta;
-  int64_t *steps;   /* of the series; owned */
-  int64_t blocks;   /* of traces that have left memory */
-  int64_t *spilled; /* what tells of them; owned; NULL: none have */
+  int64_t *steps; /* of the series; owned */
 } checkpoint_job;
 
 static int save_checkpoint_write(writer_job *job, error *e) {
@@ -26,7 +23,6 @@ static int save_checkpoint_write(writer_job *job, error *e) {
   const checkpoint_place place = {
       .path = c->checkpoint_path, .keep = c->checkpoint_keep, .self = j->s->saves.self};
   TRY(save_queue_wait(j->s, j->copy, e));
-  if (j->spilled) TRY(spill_tell(&j->s->receivers, place.self.run, j->blocks, j->spilled, e));
   const request r = {FILES_WRITE_CHECKPOINT, .place = &place, .checkpoint = &j->meta,
                      .arrays = j->arrays.arrays, .count = j->arrays.count};
   return files_do(j->s->engine->files, &r, e);
@@ -35,7 +31,6 @@ static int save_checkpoint_write(writer_job *job, error *e) {
 static void save_checkpoint_free(checkpoint_job *j) {
   free(j->keys);
   free(j->steps);
-  free(j->spilled);
   free(j);
 }
 
@@ -54,11 +49,8 @@ static void save_checkpoint_done(writer_job *job, bool written) {
 static checkpoint_job *save_checkpoint_job(shot *s, int64_t saved, error *e) {
   checkpoint_job *j;
   const size_t mine = s->engine->rank == 0 ? (size_t)saved : 0;
-  const int64_t blocks = s->receivers.spill.file.blocks;
   static const char WHAT[] = "a checkpoint";
-  if (!ALLOC(e, j, 1, WHAT) && !ALLOC(e, j->steps, mine, WHAT) &&
-      !(blocks && ALLOC(e, j->spilled, spill_count(blocks), WHAT))) {
-    j->blocks = blocks;
+  if (!ALLOC(e, j, 1, WHAT) && !ALLOC(e, j->steps, mine, WHAT)) {
     j->job.write = save_checkpoint_write;
     j->job.done = save_checkpoint_done;
     j->s = s;
@@ -117,11 +109,8 @@ static int save_checkpoint_submit(shot *s, error *e) {
   /* A device that fails here may fail alone. Where the field is being saved too, nobody has waited for the steps. */
   if (!copy && stepper_sync(&s->stepper, e)) error_abort(e, s->engine->comm);
   if (checkpoint_arrays_make(&j->arrays, s, true, copy, e)) error_abort(e, s->engine->comm);
-  const bool mine = s->engine->rank == 0;
-  checkpoint_arrays_add_numbers(&j->arrays, "saved_steps", (numbers_part){j->steps, saved}, mine);
-  if (j->spilled)
-    checkpoint_arrays_add_numbers(&j->arrays, "spilled", (numbers_part){j->spilled, spill_count(j->blocks)},
-                                  mine);
+  checkpoint_arrays_set_numbers(&j->arrays, "saved_steps", (numbers_part){j->steps, saved},
+                                s->engine->rank == 0);
   return save_queue_submit(s, copy, &j->job, e);
 }
 

@@ -8,7 +8,6 @@
 #include "maps.h"
 #include "restart.h"
 #include "save_field.h"
-#include "save_traces.h"
 
 static problem shot_problem(const shot *s) {
   const engine *g = s->engine;
@@ -38,20 +37,12 @@ static int shot_choose_time(shot *s, int64_t last, exact_time *t, error *e) {
   return error_agree(e, s->engine->comm);
 }
 
-/* Samples of traces that a checkpoint has in another file. */
-static int64_t shot_spilled(const shot *s) {
-  const checkpoint_array *a = s->from ? checkpoint_find_array(s->from, "traces") : NULL;
-  const int64_t taken = a ? s->from->step / s->config->receivers_every + 1 : 0;
-  return a && a->shape[1] < taken ? taken - a->shape[1] : 0;
-}
-
 /* Places sources and receivers. A checkpoint may be beyond the last step of this run. */
 static int shot_place(shot *s, error *e) {
   const problem on = shot_problem(s);
   const physics *p = &s->engine->physics;
   const int64_t from = s->from ? s->from->step : -1, last = larger64(p->steps, from);
-  const receivers_span span = {
-      .pass = s->engine->most, .first = from + 1, .last = last, .spilled = shot_spilled(s)};
+  const receivers_span span = {.pass = s->engine->most, .first = from + 1, .last = last};
   const wavelet_steps steps = {p->dt, p->steps, exact_time_extra(s->config, last)};
   exact_time time;
   TRY(sources_plan(&s->sources, &on, steps, e));
@@ -60,7 +51,6 @@ static int shot_place(shot *s, error *e) {
   s->observers.count = 0;
   if (s->config->receivers != RECEIVERS_NONE)
     s->observers.list[s->observers.count++] = receivers_observer(&s->receivers);
-  if (!s->lead) save_traces_observe(s);
   TRY(maps_observe(s, e));
   save_field_observe(s);
   s->stepper.observers = &s->observers;
@@ -200,12 +190,30 @@ static int shot_open_once(shot *s, error *e) {
   return save_queue_open(s, e);
 }
 
+/* Traces that should lie in files and cannot. */
+static int shot_tell_traces(shot *s, error *e) {
+  int missed = 0;
+  bool any = false;
+  for (int i = 0; i < shot_rows(s); i++) {
+    const receivers *r = &shot_row(s, i)->receivers;
+    any = any || r->in_file;
+    missed |= r->in_file && r->local && !r->held.mapped;
+  }
+  if (!any) return 0;
+  MPI_TRY(e, mpi_reduce_all(&missed, 1, MPI_INT, MPI_SUM, s->engine->comm));
+  if (missed)
+    log_line(s->log, "warning: traces of %d rank%s stay in memory: no file can be mapped beside %s", missed,
+             missed == 1 ? "" : "s", s->config->output_path);
+  return 0;
+}
+
 int shot_open(shot *s, error *e) {
   if (!s->open) TRY(shot_open_once(s, e));
   s->receivers.stream = s->halo.stream;
   s->receivers.sigma = s->engine->args.terms.sigma;
   if (!sources_open(&s->sources, e)) receivers_open(&s->receivers, e);
   TRY(error_agree(e, s->engine->comm));
+  TRY(shot_tell_traces(s, e));
   return save_queue_start(s, e);
 }
 

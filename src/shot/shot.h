@@ -71,7 +71,7 @@ struct shot {
   float *memory[SHOT_MEMORIES]; /* slab_floats of device memory each, owned; NULL where the run lacks it */
   float *map[MAP_FIELDS];       /* likewise, of maps */
   int maps_stream;              /* where they were looked at last */
-  observers observers;          /* receivers, traces that leave memory, maps, saved fields, checks */
+  observers observers;          /* receivers, maps, saved fields, checks */
   save_queue saves;             /* what is saved of all this, and what was */
   loop_times loop;
   struct {

@@ -6,7 +6,6 @@
 #include "maps.h"
 #include "save_checkpoint.h"
 #include "save_field.h"
-#include "save_traces.h"
 #include "storage.h"
 
 /* --- the loop ---------------------------------------------------------------------------------------------------- */
@@ -258,5 +257,5 @@ int shot_end(shot *s, error *e) {
   save_field_finish(s, e);
   save_queue_stop(s);
   if (!e->id) save_field_replace(s, e);
-  return save_traces_end(s, e);
+  return e->id;
 }

@@ -44,8 +44,7 @@ static double storage_checkpoint_size(const shot *s) {
 static double storage_traces(const shot *s, double count, int64_t last) {
   const receivers *r = &s->receivers;
   const int64_t every = s->config->checkpoint_every_steps;
-  if (r->count == 0 || every == 0 || r->spill.block)
-    return 0; /* that are in memory; a clock's are at any step */
+  if (r->count == 0 || every == 0) return 0; /* a clock's are at any step */
   const double newest = (double)(last / every * every), oldest = newest - (count - 1) * (double)every;
   return count * ((newest + oldest) / 2 / (double)r->every + 1) * r->count * sizeof(float);
 }

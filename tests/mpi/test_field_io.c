@@ -326,7 +326,6 @@ TEST_OF(test_abandoned, fixture *x) {
                            {".maps.hdf", host, false, true},
                            {".gradient.h5", "another", true, true},
                            {".receivers.h5", host, false, true},
-                           {".receivers.partial", host, false, true},
                            {".report.json", host, false, false},
                            {".7.hdf", host, false, false},
                            {".00000007.txt", host, false, false},

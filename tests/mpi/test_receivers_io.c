@@ -1,6 +1,7 @@
 /* Receivers record what a plain interpolation gives, bit for bit and for every number of ranks. The file has them in
  * the user's order. */
 #include "mpi_main.h"
+#include <dirent.h>
 #include <hdf5.h>
 #include <math.h>
 #include <unistd.h>
@@ -8,7 +9,6 @@
 #include "io/atomic_file.h"
 #include "io/field_io.h"
 #include "physics/receiver.h"
-#include "physics/spill.h"
 
 static device *dev;
 static char folder[64];
@@ -165,7 +165,7 @@ typedef struct recording {
   int64_t batch_rows;       /* 0: as it comes */
   int pass;                 /* steps between which a wavefront samples, but for the last */
   field_values *values;
-  int64_t held; /* bytes that stay in memory; 0: all do */
+  int64_t held; /* bytes that may be in memory: more lie in a file; 0: as it comes */
   bool removed; /* dispersion: then steps after `last` are extra ones */
 } recording;
 
@@ -219,36 +219,44 @@ static void record_pass(receivers *r, int64_t step, int steps, float *memory, fl
   }
 }
 
-/* Lets a block leave memory where one is due. */
-static void leave(receivers *r, int64_t step) {
-  if (spill_limit(r, step - 1) != 1) return;
-  OK(receivers_flush(r, &E));
-  assert_true(spill_due(r));
-  OK(spill_begin(r, &E));
-  OK(spill_write(r, MPI_COMM_WORLD, &E));
+/* There is nothing in the folder. */
+static void check_empty(void) {
+  int others = 0;
+  DIR *open = opendir(folder);
+  assert_non_null(open);
+  for (const struct dirent *d; (d = readdir(open));) others += d->d_name[0] != '.';
+  closedir(open);
+  assert_int_equal(others, 0);
 }
 
-/* What a checkpoint does: it names the file. */
-static void name_spilled(receivers *r) {
-  const int64_t blocks = r->spill.file.blocks;
-  int64_t *numbers = calloc((size_t)spill_count(blocks), sizeof *numbers);
-  OK(spill_tell(r, 7, blocks, numbers, &E));
-  free(numbers);
+/* Traces that are too many lie in a file that has no name, in blocks. */
+static void check_held(const receivers *r, recording how) {
+  assert_true(r->in_file == (how.held > 0) && (r->held.mapped > 0) == (r->in_file && r->local > 0));
+  assert_true(r->in_file
+                  ? r->local == 0 || r->width * r->room * (int64_t)sizeof(float) <= how.held || r->width == 1
+                  : r->width >= r->local);
+  if (how.held) check_empty();
 }
 
-/* What has left memory comes back, and no file of it stays but one that a checkpoint names, as it was. */
-static void check_spilled(receivers *r, recording how, bool named) {
-  char name[PARTIAL_NAME];
-  snprintf(name, sizeof name, "%s", r->spill.file.name);
-  assert_true((how.held > 0) == (name[0] != 0));
-  assert_true(!how.held || r->spill.file.blocks > 1);
-  assert_true(!how.held || r->room * r->local * (int64_t)sizeof(float) <= how.held);
-  assert_int_equal(access(how.held && rank == 0 ? name : "/", F_OK), 0);
-  OK(spill_end(r, &E));
-  assert_int_equal(access(how.held && rank == 0 ? name : "/none", F_OK), -1);
-  assert_true(named == (r->spill.stays[0] != 0) &&
-              (!named || strstr(r->spill.stays, ".receivers.0000000000000007.partial")));
-  if (rank == 0 && named) assert_int_equal(unlink(r->spill.stays), 0);
+/* What a checkpoint keeps of traces comes back to other receivers, which the next samples follow. */
+static void check_restored(receivers *r) {
+  checkpoint_array array;
+  observed part;
+  OK(receivers_observer(r).array(r, &array, &part, &E));
+  const size_t bytes = (size_t)(array.count * array.shape[1]) * sizeof(float);
+  float *values = malloc(bytes + 1), *again = malloc(bytes + 1);
+  const traces t = receivers_traces(r);
+  OK(array.source(array.context, array.first, array.count, values, &E));
+  for (int64_t i = 0; i < array.count; i++)
+    for (int64_t k = 0; k < array.shape[1]; k++) {
+      assert_memory_equal(&values[i * array.shape[1] + k], traces_at(&t, k, i), sizeof *values);
+      *traces_at(&t, k, i) = NAN;
+    }
+  OK(array.sink(array.context, array.first, array.count, values, &E));
+  OK(array.source(array.context, array.first, array.count, again, &E));
+  assert_memory_equal(values, again, bytes);
+  free(values);
+  free(again);
 }
 
 static void record(const config *c, recording how, const char *path) {
@@ -274,8 +282,8 @@ static void record(const config *c, recording how, const char *path) {
   OK(dev->table->alloc(dev, (void **)&memory, bytes, MEMORY_DEVICE, &E));
   OK(dev->table->alloc(dev, (void **)&staging, bytes, MEMORY_PINNED, &E));
   for (int64_t step = how.first; step < how.end; step++) {
-    const int64_t left = how.end - step, due = spill_limit(&r, step - 1), most = left < due ? left : due;
-    const int steps = most < how.pass ? (int)most : how.pass;
+    const int64_t left = how.end - step;
+    const int steps = left < how.pass ? (int)left : how.pass;
     if (steps > 1) record_pass(&r, step - 1, steps, memory, staging, how.values);
     if (steps > 1) step += steps - 1;
     assert_int_equal(receivers_due(&r, step),
@@ -283,13 +291,12 @@ static void record(const config *c, recording how, const char *path) {
     load_field(&b, memory, staging, step, how.values);
     OK(receivers_sample(&r, memory + slab_offset(&b, 0, 0, 0), step, &E));
     assert_true(r.batched <= r.batch_rows);
-    leave(&r, step);
   }
-  const bool named = how.held && how.removed && how.held % 2 == 0;
-  if (named) name_spilled(&r);
+  check_held(&r, how);
+  check_restored(&r);
+  MPI_Barrier(MPI_COMM_WORLD);
   OK(receivers_write(&r, path, &ABOUT, &E));
   if (!how.removed) OK(receivers_write(&r, path, &ABOUT, &E)); /* over the file that is there */
-  check_spilled(&r, how, named);
   receivers_close(&r);
   OK(dev->table->free(dev, memory, MEMORY_DEVICE, &E));
   OK(dev->table->free(dev, staging, MEMORY_PINNED, &E));
@@ -380,7 +387,7 @@ static void lists_are_recorded(void) {
   record_and_check(make_random(50, 3), (recording){1, 90, 80, 6, 8, random_values, 0, false});
 }
 
-/* Blocks of samples leave memory, of one row and of several, in all modes; a batch is behind. */
+/* Traces lie in files, in blocks of one receiver and of several, in all modes; a batch is behind. */
 static void long_runs_are_recorded(void) {
   record_and_check(make_random(300, 1), (recording){0, 50, 51, 0, 1, random_values, 4800, false});
   record_and_check(make_random(310, 2), (recording){0, 90, 91, 3, 1, random_values, 9001, false});
@@ -388,7 +395,7 @@ static void long_runs_are_recorded(void) {
   record_and_check(make_random(7, 3), (recording){0, 1000, 380, 13, 4, random_values, 220, false});
 }
 
-/* Dispersion is removed by blocks of receivers: as of all of them in memory. */
+/* Dispersion is removed from traces in files as from those in memory. */
 static void blocks_are_transformed(void) {
   config c = make_random(300, 1);
   const int64_t held[] = {0, 7000, 4801};
