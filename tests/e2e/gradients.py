@@ -58,6 +58,25 @@ def bits(program):
 
 
 @case
+def slow_beyond_memory(program):
+    """Traces and observations that do not fit into the memory of one rank, in a file that is read in parts: the bits of two."""
+    with h5py.File(program.folder / "points.h5", "w") as file:
+        file["p"] = np.random.default_rng(4).random((90000, 3)) * [210, 190, 230]
+    config = prepare(program, **{"receivers.line": "", "receivers.positions": "points.h5:/p", "receivers.interpolation": "linear",
+                                 "receivers.every": 1, "time.steps": 220})
+    with h5py.File(program.folder / "out/true.receivers.h5", "a") as file:
+        u = file["u"][...]
+        del file["u"]
+        file.create_dataset("u", data=u, chunks=(50, 30000), compression=1)
+    said = program.succeed("-n", config).out
+    check("on the disk of this rank" in said and "on the host of this rank" in program.succeed("-n", config, np=2).out, said)
+    program.succeed("-q", config, np=2)
+    expected = gradient(program), gradient(program, "misfit")
+    program.succeed("-q", config)
+    check(expected[0].any() and all(same_bits(a, b) for a, b in zip((gradient(program), gradient(program, "misfit")), expected)), "other bits")
+
+
+@case
 def maps(program):
     """[maps] with [gradient]: each as it is alone; the states that are kept for the way back have no maps."""
     config, more = prepare(program), ["maps.quantities=max rms", "maps.dft=30"]
