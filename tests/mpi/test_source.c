@@ -90,6 +90,62 @@ static source_config file_source(const char *dataset, double amplitude) {
   return s;
 }
 
+/* --- tables in parts -------------------------------------------------------------------------------------------- */
+
+enum { MANY = 500001 };
+
+static double many_value(int64_t i) {
+  return (double)(i % 977) - 0.5 * (double)(i % 13);
+}
+
+/* More numbers than a part has, in chunks that end with neither rows nor columns. */
+static void make_many(void) {
+  const hsize_t shape[2] = {MANY, 3}, chunk[2] = {1000, 2};
+  double *values = malloc(3 * MANY * sizeof *values);
+  for (int64_t i = 0; i < 3 * MANY; i++) values[i] = many_value(i);
+  hid_t f = H5Fopen(file, H5F_ACC_RDWR, H5P_DEFAULT), space = H5Screate_simple(2, shape, NULL),
+        list = H5Pcreate(H5P_DATASET_CREATE);
+  assert_true(H5Pset_chunk(list, 2, chunk) >= 0);
+  hid_t d = H5Dcreate2(f, "many", H5T_IEEE_F64LE, space, H5P_DEFAULT, list, H5P_DEFAULT);
+  assert_true(d >= 0 && H5Dwrite(d, H5T_NATIVE_DOUBLE, H5S_ALL, H5S_ALL, H5P_DEFAULT, values) >= 0);
+  assert_true(H5Dclose(d) >= 0 && H5Pclose(list) >= 0 && H5Sclose(space) >= 0 && H5Fclose(f) >= 0);
+  free(values);
+}
+
+typedef struct many_taken {
+  int64_t numbers, parts, fails; /* fails: the part with which it does */
+} many_taken;
+
+static int take_many(void *context, const table *t, const table_part *p, error *e) {
+  many_taken *n = context;
+  assert_true(t->rows == MANY && t->columns == 3 && !t->values);
+  for (int64_t i = 0; i < p->rows * p->columns; i++)
+    assert_true(p->values[i] == many_value((p->row + i / p->columns) * 3 + p->column + i % p->columns));
+  n->numbers += p->rows * p->columns;
+  return ++n->parts == n->fails ? FAIL(e, OUT_OF_MEMORY, (size_t)7, "a part") : 0;
+}
+
+/* Every rank gets every number once; where one fails with a part, all do. */
+static void tables_come_in_parts(void) {
+  many_taken n = {0};
+  const table_sink parts = {take_many, &n};
+  table t;
+  if (rank == 0) make_many();
+  MPI_Barrier(MPI_COMM_WORLD);
+  request read = {FILES_READ_TABLE, .path = text_of("%s:/many", file), .form = {.columns = 3, .parts = true},
+                  .own.table = &t, .own.parts = &parts};
+  OK(files_do(&WORLD, &read, &E));
+  assert_true(n.numbers == 3 * MANY && n.parts > 1);
+  n = (many_taken){.fails = rank == ranks - 1};
+  error e = {0};
+  assert_int_equal(files_do(&WORLD, &read, &e), ERROR_OUT_OF_MEMORY);
+  assert_true(n.parts == 1 && e.rank == ranks - 1);
+  read.form.parts = false;
+  OK(files_do(&WORLD, &read, &E));
+  for (int64_t i = 0; i < 3 * MANY; i++) assert_true(t.values[i] == many_value(i));
+  table_free(&t);
+}
+
 /* --- wavelets --------------------------------------------------------------------------------------------------- */
 
 /* t: the table of a source of a file. */
@@ -403,6 +459,7 @@ TEST_OF(all_tests, const char *backend) {
   OK(dev->table->make_events(dev, done[0], 2 * STREAM_COUNT, false, &E));
   field_io_start();
   make_file();
+  tables_come_in_parts();
   formulas_are_right();
   values_of_steps_are_taken();
   tables_are_near();
