@@ -119,8 +119,8 @@ typedef struct receivers_writing {
   receivers_block block;
 } receivers_writing;
 
-/* Brings the samples together on rank 0, block after block, which writes them, until all are written or it has failed. Each bit
- * comes from one rank: `or` with zeros keeps it. */
+/* Brings the samples together on rank 0, block after block, which writes them, until all are written or it has
+ * failed. Each bit comes from one rank: `or` with zeros keeps it. */
 static int receivers_gather(receivers_writing *t, const receivers_part *p, error *e) {
   receivers_block *b = &t->block;
   const int64_t receivers = t->meta->receivers, end = t->meta->samples;

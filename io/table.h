@@ -36,7 +36,8 @@ typedef struct table_part {
   int64_t row, column, rows, columns;
   const double *values; /* only now */
 } table_part;
-/* Gets a table in parts, each number once: the same on all ranks, which know its shape then. Rank by rank it may fail. */
+/* Gets a table in parts, each number once: the same on all ranks, which know its shape then. Rank by rank it may
+ * fail. */
 typedef struct table_sink {
   int (*take)(void *context, const table *t, const table_part *part, error *e);
   void *context;
@@ -44,8 +45,8 @@ typedef struct table_sink {
 
 /* Reads dataset "FILE:/path" (any integer or float type) as float64 on rank 0 and hands it to all. Missing file or
  * dataset, wrong rank, shape or type, other than plain numbers in SI, NaN, Inf or a missing value are exit 2 and name
- * the file, the dataset, what was expected and what was found. `parts`: with form.parts this rank's, NULL where it wants none.
- * Collective over `comm`, same error everywhere; after one, `t` is empty. */
+ * the file, the dataset, what was expected and what was found. `parts`: with form.parts this rank's, NULL where it
+ * wants none. Collective over `comm`, same error everywhere; after one, `t` is empty. */
 int table_read(MPI_Comm comm, const char *dataset, table_form form, const table_sink *parts, table *t,
                error *e);
 

@@ -30,7 +30,8 @@ static int table_check_shape(const input *in, table_form form, table *t, error *
   return 0;
 }
 
-/* How rank 0 reads it: parts of so many rows and columns, at least a chunk of the file, so that none is decompressed twice. */
+/* How rank 0 reads it: parts of so many rows and columns, at least a chunk of the file, so that none is decompressed
+ * twice. */
 typedef struct table_source {
   input in;
   missing_values missing;

@@ -1,5 +1,6 @@
-/* How traces lie in memory, or in a file in place of it: in blocks of some traces, one after the other, in each sample after
- * sample. So a row of samples is a few pieces, and whole traces are near each other: none of both reads all of a file. */
+/* How traces lie in memory, or in a file in place of it: in blocks of some traces, one after the other, in each
+ * sample after sample. So a row of samples is a few pieces, and whole traces are near each other: none of both reads
+ * all of a file. */
 #ifndef STENCIL_TRACES_H
 #define STENCIL_TRACES_H
 

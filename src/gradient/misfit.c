@@ -75,7 +75,8 @@ static traces misfit_traces(const misfit *m) {
   return t;
 }
 
-/* Checks a part of the dataset, which every rank does alike, and keeps this rank's receivers of it, once they have a place. */
+/* Checks a part of the dataset, which every rank does alike, and keeps this rank's receivers of it, once they have a
+ * place. */
 static int misfit_take(void *context, const table *t, const table_part *p, error *e) {
   misfit *m = context;
   const receivers *r = m->of;
@@ -151,9 +152,9 @@ int misfit_check_origin(const misfit *m, const shot *s, error *e) {
   return 0;
 }
 
-/* Of a float of this rank's traces. */
-static double misfit_difference(const misfit *m, int64_t i) {
-  return (double)receivers_traces(m->of).x[i] - (double)m->observed[i];
+/* Of a float of this rank's traces, `all`. */
+static double misfit_difference(const misfit *m, const traces *all, int64_t i) {
+  return (double)all->x[i] - (double)m->observed[i];
 }
 
 /* One rank finds a trace's sum of squares, in order of time, and its greatest difference. The sums are added in the
@@ -169,7 +170,7 @@ static int misfit_sum(misfit *m, const shot *s, double each, error *e) {
     for (int64_t i = 0, end; i < r->local; i = end) {
       float *at;
       for (end = i + traces_piece(&all, row, i, &at); i < end; i++) {
-        const double d = misfit_difference(m, at++ - all.x);
+        const double d = misfit_difference(m, &all, at++ - all.x);
         squares[r->index[i]] += d * d;
         most[r->index[i]] = fmax(most[r->index[i]], fabs(d));
       }
@@ -189,11 +190,12 @@ float *misfit_begin_residual(misfit *m) {
 
 int misfit_residual(misfit *m, const shot *s, error *e) {
   const double each = s->engine->physics.dt * (double)m->of->every;
+  const traces all = receivers_traces(m->of);
   float *to = m->held.memory;
   if (m->given) return 0;
   TRY(misfit_sum(m, s, each, e));
   for (int64_t i = 0; i < m->of->room * m->of->local; i++)
-    to[i] = (float)(each * misfit_difference(m, i) / m->unit);
+    to[i] = (float)(each * misfit_difference(m, &all, i) / m->unit);
   misfit_begin_residual(m);
   return 0;
 }

@@ -25,10 +25,10 @@ typedef struct misfit {
   float *residual;       /* from then on; where it is given, from the start; NULL: not yet */
 } misfit;
 
-/* Reads FILE:/dataset, observed traces or, where `given`, dJ/d(trace as written): a row for each sample of planned receivers, of which
- * each rank keeps its own; with `dry` none: they are only checked. The datasets `time` and `position` beside it must be theirs; with
- * `given` they may be missing. Exit 2 where it is not so. Collective over the shot's ranks, same error everywhere. misfit_close it,
- * also after a failure. */
+/* Reads FILE:/dataset, observed traces or, where `given`, dJ/d(trace as written): a row for each sample of planned
+ * receivers, of which each rank keeps its own; with `dry` none: they are only checked. The datasets `time` and
+ * `position` beside it must be theirs; with `given` they may be missing. Exit 2 where it is not so. Collective over
+ * the shot's ranks, same error everywhere. misfit_close it, also after a failure. */
 int misfit_open(misfit *m, const shot *s, const char *dataset, misfit_use use, error *e);
 /* Exit 2 where the dataset `source_position` or the attributes `dispersion` and `equation` beside the traces are
  * another shot's. Missing ones do not count. Likewise. */

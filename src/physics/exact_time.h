@@ -35,9 +35,9 @@ int64_t exact_time_extra(const config *c, int64_t steps);
 /* The same answer on every rank. */
 void exact_time_choose(exact_time *t, const config *c, const exact_time_of *of);
 
-/* Transforms traces, with the samples of the extra steps, in place, if exact_time_choose says so; `transposed`: by the transpose of the matrix. Samples of
- * the extra steps then mean nothing. A trace gets the same bits whatever the others are. Not collective.
- * OUT_OF_MEMORY. */
+/* Transforms traces, with the samples of the extra steps, in place, if exact_time_choose says so; `transposed`: by
+ * the transpose of the matrix. Samples of the extra steps then mean nothing. A trace gets the same bits whatever the
+ * others are. Not collective. OUT_OF_MEMORY. */
 int exact_time_traces(const exact_time *t, const traces *all, bool transposed, error *e);
 
 #endif

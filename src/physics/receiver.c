@@ -393,7 +393,8 @@ int receivers_write(receivers *r, const char *path, const run_meta *run, error *
 
 /* --- as an observer --------------------------------------------------------------------------------------------- */
 
-/* Straight from the traces, which hold a row a sample: what was sampled before is not touched by what is sampled meanwhile. */
+/* Straight from the traces, which hold a row a sample: what was sampled before is not touched by what is sampled
+ * meanwhile. */
 static int receivers_rows_from(void *context, int64_t row, int64_t rows, void *values, error *e) {
   const observed *p = context;
   const receivers *r = p->self;

@@ -14,7 +14,8 @@ typedef struct receivers_memory {
   device_event *copied[2]; /* a half has come to the host */
 } receivers_memory;
 
-/* Traces of a rank that are in memory, at most: where those of some rank are more, each rank has its own in a file (scratch.h). */
+/* Traces of a rank that are in memory, at most: where those of some rank are more, each rank has its own in a file
+ * (scratch.h). */
 enum { RECEIVERS_HELD = 64 << 20 /* bytes */ };
 
 /* A receiver belongs to the rank that owns the plane at or below it, and reads ghosts of both sides. A rank keeps its
@@ -97,8 +98,8 @@ static inline size_t receivers_file_bytes(const receivers *r) {
 
 /* All that the run has yet to take on disk for them. */
 double receivers_disk_bytes(const receivers *r);
-/* Takes `bytes` for an array like the traces, where they are. In memory, too, where this rank can create or map no file. Exit 2 where
- * the disk has too little room, OUT_OF_MEMORY. Not collective. */
+/* Takes `bytes` for an array like the traces, where they are. In memory, too, where this rank can create or map no
+ * file. Exit 2 where the disk has too little room, OUT_OF_MEMORY. Not collective. */
 int receivers_take(const receivers *r, scratch *s, size_t bytes, error *e);
 
 /* Rows with those of extra steps. */
