@@ -37,6 +37,13 @@ static bool help_lists_values(const config_key *key) {
   return key->choices && key->kind != VALUE_SWITCH && !(key->kind == VALUE_FACES && !key->fallback);
 }
 
+/* What is a value, in one line: an `on` is not spelled in six ways, nor the kinds of a face at each face. */
+static void help_expected(const config_key *key, char text[EXPECTED_TEXT]) {
+  config_expected(key, false, text);
+  if (key->kind == VALUE_SWITCH) snprintf(text, EXPECTED_TEXT, "on or off");
+  if (key->kind == VALUE_FACES && !key->fallback) snprintf(text, EXPECTED_TEXT, "as for all");
+}
+
 /* " (a, b or c)", or nothing where there is no list. */
 static void help_put_values(const config_key *key, char text[EXPECTED_TEXT + 4]) {
   char values[EXPECTED_TEXT];
@@ -65,7 +72,7 @@ static void help_text(FILE *to) {
 static void help_key(FILE *to, const config_key *key) {
   const char *quote = help_is_typed(key) ? "`" : "";
   char values[EXPECTED_TEXT], says[SAYS_TEXT];
-  config_expected(key, false, values);
+  help_expected(key, values);
   fprintf(to, "| `%s` | %s%s%s | %s | %s | %s", key->name, quote, help_default_of(key), quote,
           help_unit_of(key), values, key->doc);
   if (key->only_with) fprintf(to, " (%s)", config_says(key->only_with, says));
@@ -74,6 +81,8 @@ static void help_key(FILE *to, const config_key *key) {
 
 static void help_values(FILE *to, const config_key *key) {
   bool begun = false;
+  for (const config_key *before = config_keys; before < key; before++)
+    if (before->choices == key->choices && key->choices) return; /* the list is there */
   for (const choice *k = help_lists_values(key) ? key->choices : NULL; k && k->name; k++) {
     if (!k->doc) continue;
     if (!begun) fprintf(to, "\n| `%s.%s` | meaning |\n|---|---|\n", help_section_of(key), key->name);
@@ -91,8 +100,8 @@ static void help_markdown(FILE *to) {
       "`FILE:/dataset` names\na dataset of an HDF5 file. Relative paths are relative to the working "
       "directory. On the command line,\n`section.key=value` wins over the file. An empty value, `key =`, "
       "clears what an earlier line or the file\nhas set. An unknown, duplicate or overlong entry is an "
-      "error. The folder of what is written is made, where its\nparent is there. ~ and $ at the beginning of "
-      "a path are refused: only shells expand them.\n");
+      "error. `on` may be true or yes,\n`off` false or no. The folder of what is written is made, where its "
+      "parent is there. ~ and $ at the beginning\nof a path are refused: only shells expand them.\n");
   for (const config_key *key = config_keys, *begin = key; key < config_keys + config_key_count; begin = key) {
     fprintf(to, "\n## [%s]\n\n| key | default | unit | value | meaning |\n|---|---|---|---|---|\n",
             help_section_of(key));
@@ -110,7 +119,7 @@ static void help_man(FILE *to) {
   FOR_EACH_KEY(key) {
     char values[EXPECTED_TEXT], says[SAYS_TEXT];
     if (help_begins_section(key)) fprintf(to, ".SS [%s]\n", help_section_of(key));
-    config_expected(key, false, values);
+    help_expected(key, values);
     fprintf(to, ".TP\n\\fB%s\\fR = %s%s%s%s\n", key->name, help_default_of(key), key->unit ? " (" : "",
             help_unit_of(key), key->unit ? ")" : "");
     fprintf(to, "%s: %s%s%s.\n", key->doc, values, key->only_with ? "; " : "",

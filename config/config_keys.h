@@ -269,11 +269,10 @@ const config_key config_keys[] = {
    .doc = "fraction of the stability bound that dt = auto takes, up to 1"},
   {"time", "dispersion", VALUE_CHOICE, AT(dispersion), .choices = dispersion_choices, .fallback = "removed",
    .only_with = &TERMS, .doc = "what the time step does to frequencies, in traces",
-   .note = "removed: traces are exact to their last sample. For that the run does a few extra steps, which only they see;\n"
-           "in these a signal from a file is 0 after its last row: fields feel that before the run ends, so let signals that last\n"
-           "to its end have more rows. Fields and maps have a tone's amplitude and wavelength, also while a source transmits. Its\n"
-           "phase leads by (2 pi f dt)^2 / 24 of the time since the start, a pulse by three times that: 0.4 and 1.2 % at 20 steps\n"
-           "a period."},
+   .note = "removed: traces are exact to their last sample. For that the run does a few extra steps, which only traces see. In\n"
+           "these a signal from a file is 0 after its last row, which fields feel before the run ends: give signals that last to\n"
+           "its end more rows. In fields and maps a tone has its amplitude and wavelength. Its phase leads by (2 pi f dt)^2 / 24\n"
+           "of the time since the start, a pulse by three times that: 0.4 and 1.2 % at 20 steps a period."},
   {"time", "allow_unstable", VALUE_SWITCH, AT(allow_unstable), .choices = switch_choices, .fallback = "off",
    .only_with = &LAPLACIAN,
    .doc = "take a dt above the stability bound; otherwise it is exit 3"},
@@ -294,16 +293,9 @@ const config_key config_keys[] = {
   {"medium", "averaging", VALUE_SWITCH, AT(averaging), .choices = switch_choices, .compute = config_default_averaging,
    .otherwise = "on with a density field", .only_with = &TERMS,
    .doc = "average density and velocity over cells; off for a model of averages",
-   .note = "density: p_tt = velocity^2 density div(grad p / density); fields, traces and sources are of p.\n"
-           "averaging takes (1, 22, 1) / 24 along each axis: the reflection of a step half-way between points is within 1.2 %\n"
-           "at 10 points per wavelength (docs/ACCURACY.md). In absorbing layers density is that at their inner edge.\n"
-           "averaging concerns 1 / (density velocity^2) too. Absorption: relaxations are fitted to the law in absorption_band;\n"
-           "the log and the files name the fit and its worst error, for losses from the strongest down to a tenth of it. Over a\n"
-           "decade 1, 2, 3 mechanisms are within 47, 3.5, 0.4 % for an absorption_power from 0.25 to 1.5 or a quality. That\n"
-           "holds for losses alpha velocity / omega (of a quality half of 1 / Q) of up to 0.01, and 24 steps or more in a period\n"
-           "of reference_frequency. A power of 2 is within 3.1 % with 60 steps, 17 % with 20. No sum of relaxations rises faster\n"
-           "than f^2: where absorption_band ends at three times its beginning, 2.25 is 20 % off, 2.5 35 %. With 2 or 3 mechanisms\n"
-           "an error above 5 % is a warning, above 35 % is refused; with 1 it is refused above 50 %."},
+   .note = "density: p_tt = velocity^2 density div(grad p / density); fields, traces and sources are of p. In absorbing layers\n"
+           "density is that at their inner edge. averaging takes (1, 22, 1) / 24 of density and of 1 / (density velocity^2) along\n"
+           "each axis; when it helps: docs/ACCURACY.md."},
   {"medium", "absorption_power", VALUE_NUMBERS, AT(absorption_power), .range = &POWER, .required = true,
    .only_with = &ABSORPTION_LAW, .doc = "y of absorption"},
   {"medium", "reference_frequency", VALUE_NUMBERS, AT(reference_frequency), .range = &POSITIVE, .optional = true,
@@ -313,7 +305,13 @@ const config_key config_keys[] = {
    .only_with = &ABSORBS, .otherwise = "reference_frequency / 3.16 to times 3.16", .unit = "Hz",
    .doc = "of the fit, reference_frequency within it"},
   {"medium", "mechanisms", VALUE_INTEGER, AT(mechanisms), .min = 1, .max = MEMORIES_MAX, .fallback = "2",
-   .only_with = &ABSORBS, .doc = "relaxations fitted; their accuracy: see the note"},
+   .only_with = &ABSORBS, .doc = "relaxations fitted; their accuracy: see the note",
+   .note = "Relaxations are fitted to the law in absorption_band. The log and the files name the fit and its worst\n"
+           "error, for losses from the strongest down to a tenth of it. Over a decade 1, 2, 3 mechanisms are within 47, 3.5,\n"
+           "0.4 % for an absorption_power from 0.25 to 1.5 or a quality. That holds for losses alpha velocity / omega (1 / (2 Q))\n"
+           "of up to 0.01, and 24 steps or more in a period of reference_frequency. A power of 2 is within 3.1 % with 60 steps,\n"
+           "17 % with 20. No sum of relaxations rises faster than f^2: over a band of 1 to 3, 2.25 is 20 % off, 2.5 35 %.\n"
+           "With 2 or 3 mechanisms an error above 5 % is a warning, above 35 % is refused; with 1 above 50 %."},
 
   {"survey", "shots", VALUE_TEXT, AT(survey_file), .no_bit = true, .expected = "a path", .optional = true, .otherwise = "none",
    .doc = "text file with a line a shot: its source.N, receivers, initial, output.name",
@@ -377,9 +375,9 @@ const config_key config_keys[] = {
    .otherwise = "1.5 / f0", .unit = "s", .doc = "time of the peak of the wavelet"},
   {"source.1", "amplitude", VALUE_NUMBERS, AT_SOURCE(amplitude), .range = &FIELD_VALUE, .fallback = "1",
    .unit = "[u]/m^2", .doc = "scale of s(t), which a note in docs/CONFIG.md explains",
-   .note = "A source adds dt^2 velocity^2 s(t) to u' at its point, as Devito does: u_tt = velocity^2 (lap u + s).\n"
-           "So s(t) and amplitude have the unit of u per m^2, and fields and traces that of u, whichever it is. The\n"
-           "source is a point source of strength s dx dy dz: where the spacing is halved, u is an eighth (in 2D a quarter)."},
+   .note = "A source adds dt^2 velocity^2 s(t) to u' at its point, as Devito does: u_tt = velocity^2 (lap u + s). So s(t) has\n"
+           "the unit of u per m^2. It is a point source of strength s dx dy dz: where the spacing is halved, u is an eighth (in 2D\n"
+           "a quarter)."},
 
   {"sources", "positions", VALUE_VARIANT, AT(sources_positions_file), TAG(sources_listed, dataset_choices),
    .only_with = &SOURCES,
@@ -387,24 +385,24 @@ const config_key config_keys[] = {
   {"sources", "signals", VALUE_VARIANT, AT(sources_signals_file), .choices = dataset_choices, .only_with = &LISTED,
    .required = true,
    .unit = "[u]/m^2", .doc = "their s(t): `steps` rows or more by n or by 1; see the note",
-   .note = "Row i of signals is s(i dt); or, where a dataset `time` lies beside it, s at these even times (s), as many as\n"
-           "rows: band-limited between them. Outside it is 0 (imposed: free). Rows beyond the run count only where\n"
-           "dispersion is removed: signals are transformed over their own length."},
+   .note = "Row i of signals is s(i dt). Where a dataset `time` lies beside it, of as many ascending times (s), s is a spline\n"
+           "through the rows. Outside it is 0 (imposed: free). Rows beyond the run count only where dispersion is removed:\n"
+           "signals are transformed over their own length."},
   {"sources", "mode", VALUE_CHOICE, AT(sources_mode), .choices = mode_choices, .fallback = "add", .only_with = &LISTED,
    .doc = "what the signals of positions do",
-   .note = "Imposed signals are in the unit of u. They replace what the scheme and other sources give; two on one point are\n"
-           "refused; images at faces follow; on a dirichlet face the field stays 0."},
+   .note = "Imposed signals are in the unit of u. They replace what the scheme and other sources give, in images at faces too.\n"
+           "Two on one point are refused. On a dirichlet face the field stays 0."},
   {"sources", "strength", VALUE_CHOICE, AT(sources_strength), .choices = strength_choices, .fallback = "node",
    .only_with = &SOURCES_KEY,
    .doc = "what the size of signals means, of [source.N] too",
    .note = "volume: s(t) has the unit of u times m (2D: [u]; 1D: [u]/m), and traces do not depend on the spacing: 3D\n"
-           "u = s(t - r / velocity) / (4 pi r). 2D divides by dx dz, 1D by dz. It does not concern imposed signals."},
+           "u = s(t - r / velocity) / (4 pi r). 2D divides by dx dz, 1D by dz. Imposed signals ignore strength."},
   {"sources", "interpolation", VALUE_CHOICE, AT(sources_interpolation), .choices = interpolation_choices,
    .fallback = "sinc", .only_with = &SOURCES_KEY,
    .doc = "how a source between grid points acts, of [source.N] too",
-   .note = "sinc: a sinc with a Kaiser window, b = 6.2, weights of sum 1. On a point the point alone counts. Beyond dirichlet\n"
-           "and neumann faces its points are images of those inside, with the field's sign; periodic axes go on at their\n"
-           "other end; where one of the 8 is beyond a fixed or absorbing face this axis is linear."},
+   .note = "sinc: Kaiser window, b = 6.2, weights of sum 1; exact on a grid point. Beyond dirichlet and neumann faces its points\n"
+           "are images of those inside, with the field's sign; periodic axes go on at their other end. Where one of the 8 is\n"
+           "beyond a fixed or absorbing face this axis is linear."},
 
   {"receivers", "positions", VALUE_VARIANT, AT(receivers_file), TAG(receivers, dataset_choices),
    .unit = "m", .doc = "dataset of shape (n, 3), rows x y z; places as a source's"},
@@ -422,10 +420,9 @@ const config_key config_keys[] = {
   {"gradient", "observed", VALUE_VARIANT, AT(gradient_observed), .choices = dataset_choices, .only_with = &REVERSIBLE,
    .otherwise = "no gradient",
    .doc = "traces to compare with, as in PATH.receivers.h5:/u",
-   .note = "The run goes on with the way back: dJ/dvelocity in PATH.gradient.h5 (docs/GRADIENT.md). Beside the dataset are time and\n"
-           "position, which must be this run's. So must source_position and the attributes dispersion and equation, where they\n"
-           "are there. In a survey {name} stands for a shot's name, and the sum over its shots is written. Where dt is auto it is\n"
-           "that of the observed traces."},
+   .note = "The run goes on with the way back, and writes dJ/dvelocity to PATH.gradient.h5. docs/GRADIENT.md says what must lie\n"
+           "beside the dataset. In a survey {name} stands for a shot's name, and the sum over its shots is written. Where dt is\n"
+           "auto it is that of the observed traces."},
   {"gradient", "adjoint_source", VALUE_VARIANT, AT(gradient_residual), .choices = dataset_choices,
    .only_with = &REVERSIBLE,
    .doc = "dJ/d(trace as written), in place of observed"},
@@ -447,8 +444,8 @@ const config_key config_keys[] = {
   {"gradient", "memory", VALUE_NUMBERS, AT(gradient_memory), .no_bit = true, .range = &POSITIVE, .bytes = true, .automatic = true,
    .fallback = "auto", .only_with = &GRADIENT,
    .unit = "B", .doc = "device memory of a rank for what the way back keeps",
-   .note = "auto: most of what is free. file_memory = auto: none without path. Less memory costs up to two more forward runs,\n"
-           "and changes no bit. On the host backend host_memory alone counts."},
+   .note = "auto: most of what is free; of file_memory none without path. Less memory costs up to two more forward runs, and\n"
+           "changes no bit. On the host backend host_memory alone counts."},
   {"gradient", "host_memory", VALUE_NUMBERS, AT(gradient_host_memory), .no_bit = true, .range = &POSITIVE, .bytes = true,
    .automatic = true, .fallback = "auto", .only_with = &GRADIENT,
    .unit = "B", .doc = "the host's memory of a rank, likewise"},
@@ -470,12 +467,11 @@ const config_key config_keys[] = {
   {"output", "replace", VALUE_SWITCH, AT(output_replace), .no_bit = true, .choices = switch_choices, .fallback = "off",
    .doc = "delete an earlier run's files once new ones are there; off: move them aside",
    .note = "replace: only checkpoints are moved aside to PATH.oldN.*. New files take the place of old ones as they are written.\n"
-           "Other files of an earlier run are deleted once the run, or the shot, is done; until then, and where it fails or is\n"
-           "killed, they keep their names."},
+           "Other old files are deleted once the run, or the shot, is done; where it fails or is killed, they stay."},
   {"output", "box", VALUE_NUMBERS, AT(output_box), .range = &POSITION, .compute = config_default_box, .optional = true,
    .otherwise = "the grid", .unit = "m", .doc = "x0 x1 y0 y1 z0 z1: of fields only the points in there are saved",
-   .note = "box and stride make saved fields smaller: /u has the shape of the points saved, its axes, VTK's extent and the lists say\n"
-           "where they are. min, max, sum, l2 and the histogram are of the whole field. Checkpoints, maps and traces are not cut."},
+   .note = "box and stride make saved fields smaller (docs/FILES.md). Statistics are of the whole field. Checkpoints, maps and\n"
+           "traces are not cut."},
   {"output", "stride", VALUE_NUMBERS, AT(output_stride), .range = &STRIDE, .whole = true, .fallback = "1 1 1",
    .unit = "points", .doc = "x y z: of those every so many, from the first on"},
   {"output", "compress", VALUE_INTEGER, AT(compress), .min = 0, .max = 9, .fallback = "0",
@@ -483,17 +479,14 @@ const config_key config_keys[] = {
 
   {"maps", "quantities", VALUE_TEXT, AT(maps_quantities), .expected = "max, min and rms, or some of them", .optional = true,
    .otherwise = "none", .doc = "over the steps: the greatest, the least, the root of the mean square",
-   .note = "PATH.maps.hdf: /max, /min, /rms (nz, ny, nx) and /dft (frequency, nz, ny, nx, 2), real and imaginary parts of the sum\n"
-           "of u e^(-i 2 pi f t) dt, dt from each step that counts to the next. Where dispersion is removed from traces, f is taken\n"
-           "where the steps have it: 2 asin(pi f dt) / dt for 2 pi f, dt of a step; and step n stands for the time n dt / c,\n"
-           "c^2 = 1 - (pi f dt)^2. So pulses and tones have their amplitude. max, min and rms are of what the steps give.\n"
-           "Memory: 4 bytes a point for max and min each, 8 for rms and each frequency. plot.py maps draws the file."},
+   .note = "They go to PATH.maps.hdf (docs/FILES.md). Each step that counts stands for the time to the next one. Where dispersion\n"
+           "is removed from traces, dft takes f where the steps have it: 2 asin(pi f dt) / dt for 2 pi f, and step n stands for the\n"
+           "time n dt / c, c^2 = 1 - (pi f dt)^2. So pulses and tones have their amplitude. max, min and rms are of what the steps\n"
+           "give. Memory: 4 bytes a point for max and min each, 8 for rms and each frequency. plot.py maps draws the file."},
   {"maps", "dft", VALUE_NUMBERS, AT(maps_dft), .range = &POSITIVE, .optional = true, .most = true, .otherwise = "none",
    .unit = "Hz", .doc = "frequencies, at most 8, of a discrete Fourier transform over the steps"},
   {"maps", "from", VALUE_NUMBERS, AT(maps_from), .range = &SECONDS, .fallback = "0", .only_with = &MAPS,
-   .unit = "s", .doc = "steps of this time and later count",
-   .note = "maps.hdf's attributes counted_steps, counted_from and counted_until say which.\n"
-           "Each step stands for the time to the next."},
+   .unit = "s", .doc = "steps of this time and later count"},
   {"maps", "until", VALUE_NUMBERS, AT(maps_until), .range = &WIDTH, .optional = true, .only_with = &MAPS,
    .otherwise = "the end", .unit = "s", .doc = "steps of this time and later do not"},
   {"maps", "every", VALUE_INTEGER, AT(maps_every), .min = 1, .max = INT64_MAX, .fallback = "1", .only_with = &MAPS,
