@@ -1,16 +1,17 @@
 """What stencil reads and writes, as NumPy arrays of shape (nz, ny, nx), float32, SI units. docs/PYTHON.md shows examples.
 
-    open_run Run Fields Field Receivers    what a run has saved, read only when asked for; Shots Datasets: of a survey, of maps
-    run RunFailed                          runs a configuration, a file or a dictionary, with mpirun, and opens what it saved
+    open_run Run Fields Field Receivers    open the files that a run has saved; values are read on first use
+    Shots Datasets                         the shots of a survey; the datasets of a file of maps or gradients
+    run RunFailed                          run a configuration (a file or a dictionary) by mpirun, and open its files
     read_config write_config               configurations as dictionaries
-    write_model write_wavelet              what [medium], [initial] and [source.N] read
-    write_positions                        what [receivers] reads
-    to_plain                               other programs' HDF5 files as plain numbers in SI units
+    write_model write_wavelet              write datasets for [medium], [initial] and [source.N]
+    write_positions                        write a dataset for [receivers] and [sources]
     Model volume from_raw resample         models from arrays and raw files
     shot write_shot                        the configuration of a shot over a model
     to_segy from_segy                      SEG-Y
-    survey_from_segy survey_from_sps       where a survey's sources and receivers are; write_survey: a file of [survey] shots
-    from_kwave                             input files of k-Wave
+    survey_from_segy survey_from_sps       read the sources and receivers of a survey
+    write_survey                           write the file of [survey] shots
+    from_kwave                             read input files of k-Wave
 
 What cannot be done is an Error (a ValueError) whose text is one line.
 """

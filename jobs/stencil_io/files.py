@@ -209,8 +209,8 @@ class Datasets(Mapping):
 
 
 class Shots(Sequence):
-    """The shots of a survey that its table FILE (None: no survey) calls done: a sequence of Run, also by name,
-    shots["0007"]. names; numbers: those of their lines, from 1."""
+    """The shots of a survey that are done: a sequence of Run, by index or by name, as shots["0007"]. `path`: the
+    survey's table; None: no survey. names; numbers: the numbers of their lines, from 1."""
 
     def __init__(self, path):
         self.path, rows = path, []
@@ -243,10 +243,10 @@ class Shots(Sequence):
 
 class Run:
     """What the run with `[output] path` = `path` has saved: fields, receivers, maps, gradient, config (in sections),
-    report. Of a survey: shots, each a Run, the gradient summed over them, and the config that they share.
+    report. A survey has shots, each a Run, the gradient summed over them, and the config that they share.
 
-    `survey`: whether it is one; None: whether its newest files are a survey's. `config`: its configuration where no
-    file holds it; `report`: the report's file. warnings: the program's, of stencil_io.run."""
+    `survey`: True for a survey, False for a run, None to take the one with the newest files. `config`: the
+    configuration, used where no file holds it. `report`: the report's file. warnings: those that stencil_io.run saw."""
 
     def __init__(self, path, survey=None, config=None, report=""):
         self.path, self.fields, self.shots, self.warnings, self._report = Path(path), Fields(path), Shots(None), [], report

@@ -64,9 +64,9 @@ def run(config, overrides=None, ranks=1, options=(), quiet=False):
     `overrides` ({"section.key": value}); returns what it has saved, a Run with its report.
 
     One rank starts without mpirun; $MPIRUN may name another launcher with its options. `options` are the program's, as
-    ("--restart", "auto"). A terminal shows the log as the program draws it. Elsewhere a line every 10 % shows progress,
-    and its warnings become Python's. `quiet`: only the warnings. An interruption (Ctrl-C) lets it write a checkpoint
-    first. Raises RunFailed with the program's error line. The Run's `warnings` are the program's.
+    ("--restart", "auto"). A terminal shows the program's log. Elsewhere a line every 10 % shows progress, and the
+    program's warnings become Python's; `quiet` shows the warnings only. The Run keeps them in `warnings`. After Ctrl-C
+    the program writes a checkpoint first. Raises RunFailed with the program's error line.
     """
     if not isinstance(config, (str, os.PathLike, Mapping)):
         raise Error(f"run: expected the name of a file or a dictionary of keys, found {type(config).__name__}")
@@ -108,8 +108,8 @@ def lines_of(descriptor, terminal):
 
 
 def watch(command, errors, quiet):
-    """Runs the command to its end; returns its exit code and its warnings, each once. It has its own session, so that
-    Ctrl-C reaches only this process, and its own terminal, so that what it draws can be read."""
+    """Runs the command to its end; returns its exit code and its warnings, each once. Its own session keeps Ctrl-C
+    for this process. If stdout is a terminal, it gets one of its own, from which this process reads what it draws."""
     terminal, warned = sys.stdout.isatty() and not quiet, []
     ours, its = pty.openpty() if terminal else os.pipe()
     if terminal:

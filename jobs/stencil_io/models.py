@@ -164,10 +164,11 @@ def planes_of(values, shape, times=1, per=1):
 
 
 def write_model(path, values, name="vp", shape=None, beside=False, **attributes):
-    """Writes `values`, (nz, ny, nx) or the planes of that `shape` one after another, as float32; returns FILE:/dataset for
-    the configuration. `beside`: what the file holds stays, and it must not hold this name. `attributes`: spacing (dx dy dz) and
-    origin in m, units (by default those of the quantity that `name` stands for): values are converted to SI. A Model has
-    its own; an h5py.Dataset too, and is decoded as they say."""
+    """Writes a field as float32; returns FILE:/dataset for the configuration.
+
+    `values`: a Model, an array (nz, ny, nx), or an iterable of the planes of a field of this `shape`. `name`: the
+    dataset's. `beside=True` adds it to a file that has no such dataset yet; otherwise the file is replaced.
+    `attributes`: spacing (dx, dy, dz) and origin in m, and units, by default those that go with `name`."""
     if isinstance(values, Model):
         values, attributes = values.values, {**values.attributes(), **attributes}
     elif isinstance(values, h5py.Dataset):

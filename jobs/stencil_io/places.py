@@ -12,8 +12,8 @@ def directions(azimuths):
 
 
 class Places:
-    """Of a run whose coordinates are the world's. world(): the run's places (n, 3) in the world; run(): the reverse; y:
-    of a 2D run's line, in the run."""
+    """Turns places (n, 3) of a run into the world's, world(), and back, run(). Here both are the same. y: where the line
+    of a 2D run lies, in the run's coordinates."""
 
     def __init__(self, y=0.0):
         self.y = y
@@ -26,7 +26,7 @@ class Places:
 
 
 class Turned(Places):
-    """Of a run whose axes x and y have these azimuths, and whose point `here` (x y) lies at the world's `there`."""
+    """A run whose axes x and y have these azimuths, and whose point `here` (x y) lies at the world's `there`."""
 
     def __init__(self, azimuths, here, there):
         super().__init__(here[1])
@@ -40,8 +40,8 @@ class Turned(Places):
 
 
 class Along(Places):
-    """Of a 2D run along a crooked line: x is the distance along it, y the distance to its left. `knots`: rows of x in
-    the run, and x y in the world; the line goes on straight beyond its ends."""
+    """A 2D run along a crooked line: x is the distance along the line, y the distance to the left of it. `knots`: rows of
+    the run's x and the world's x y. Beyond its ends the line goes on straight."""
 
     def __init__(self, knots):
         super().__init__()
