@@ -108,8 +108,8 @@ def lines_of(descriptor, terminal):
 
 
 def watch(command, errors, quiet):
-    """Runs the command to its end; returns its exit code and its warnings, each once. Its own session keeps Ctrl-C
-    for this process. If stdout is a terminal, it gets one of its own, from which this process reads what it draws."""
+    """Runs the command to its end; returns its exit code and its warnings, each once. It has its own session, so
+    that Ctrl-C reaches only this process, and, if stdout is a terminal, its own terminal, whose lines are read here."""
     terminal, warned = sys.stdout.isatty() and not quiet, []
     ours, its = pty.openpty() if terminal else os.pipe()
     if terminal:
