@@ -385,8 +385,8 @@ const config_key config_keys[] = {
   {"sources", "signals", VALUE_VARIANT, AT(sources_signals_file), .choices = dataset_choices, .only_with = &LISTED,
    .required = true,
    .unit = "[u]/m^2", .doc = "their s(t): `steps` rows or more by n or by 1; see the note",
-   .note = "Row i of signals is s(i dt). Where a dataset `time` lies beside it, of as many ascending times (s), s is a spline\n"
-           "through the rows. Outside it is 0 (imposed: free). Rows beyond the run count only where dispersion is removed:\n"
+   .note = "Row i of signals is s(i dt). Where a dataset `time` lies beside it, of as many even times (s), s is band-limited\n"
+           "between the rows. Outside it is 0 (imposed: free). Rows beyond the run count only where dispersion is removed:\n"
            "signals are transformed over their own length."},
   {"sources", "mode", VALUE_CHOICE, AT(sources_mode), .choices = mode_choices, .fallback = "add", .only_with = &LISTED,
    .doc = "what the signals of positions do",

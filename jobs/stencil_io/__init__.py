@@ -6,6 +6,7 @@
     read_config write_config               configurations as dictionaries
     write_model write_wavelet              write datasets for [medium], [initial] and [source.N]
     write_positions                        write a dataset for [receivers] and [sources]
+    to_plain                               write other programs' HDF5 as plain numbers in SI units
     Model volume from_raw resample         models from arrays and raw files
     shot write_shot                        the configuration of a shot over a model
     to_segy from_segy                      SEG-Y

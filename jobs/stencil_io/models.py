@@ -166,9 +166,10 @@ def planes_of(values, shape, times=1, per=1):
 def write_model(path, values, name="vp", shape=None, beside=False, **attributes):
     """Writes a field as float32; returns FILE:/dataset for the configuration.
 
-    `values`: a Model, an array (nz, ny, nx), or an iterable of the planes of a field of this `shape`. `name`: the
-    dataset's. `beside=True` adds it to a file that has no such dataset yet; otherwise the file is replaced.
-    `attributes`: spacing (dx, dy, dz) and origin in m, and units, by default those that go with `name`."""
+    `values`: a Model, an array (nz, ny, nx), an h5py.Dataset, or an iterable of the planes of a field of this `shape`.
+    `name`: the dataset's. `beside=True` adds it to a file that has no such dataset yet; otherwise the file is replaced.
+    `attributes`: spacing (dx, dy, dz) and origin in m, and the units of `values`, which are converted to SI (default:
+    those that go with `name`). A Model and a Dataset have their own; a Dataset is decoded by them."""
     if isinstance(values, Model):
         values, attributes = values.values, {**values.attributes(), **attributes}
     elif isinstance(values, h5py.Dataset):
