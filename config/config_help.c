@@ -37,7 +37,7 @@ static bool help_lists_values(const config_key *key) {
   return key->choices && key->kind != VALUE_SWITCH && !(key->kind == VALUE_FACES && !key->fallback);
 }
 
-/* What is a value, in one line: an `on` is not spelled in six ways, nor the kinds of a face at each face. */
+/* The values of a key, in one line. The page says once how a switch is spelled, and what kinds of face there are. */
 static void help_expected(const config_key *key, char text[EXPECTED_TEXT]) {
   config_expected(key, false, text);
   if (key->kind == VALUE_SWITCH) snprintf(text, EXPECTED_TEXT, "on or off");
