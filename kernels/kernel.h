@@ -34,12 +34,6 @@ enum { MEMORIES_MAX = 3 };
 /* Frequencies that maps can be of. */
 enum { MAP_FREQUENCIES = 8 };
 
-/* What layers add, x below, by point: laid out as the field, of the points before or from these on along some axis. */
-typedef struct kernel_added {
-  const float *x;     /* NULL: nothing, or not here */
-  int from[3], to[3]; /* x y z: points < from and those >= to */
-} kernel_added;
-
 /* Terms that what multiplies the star may have besides, where the equation HAS_TERMS: of density, of absorption and, on the
  * way back, of the gradient. Fields are laid out as `in` and read at own points only. With B the star, in this order
  * (terms.h):
@@ -57,7 +51,6 @@ typedef struct kernel_terms {
   float a[MEMORIES_MAX], b[MEMORIES_MAX];
   const float *recalled; /* u of the forward run at this step; NULL: no gradient */
   float *gradient;       /* g, overwritten */
-  kernel_added added;    /* on the way back, by kernels with KERNEL_GRADIENT */
 } kernel_terms;
 
 /* Arguments of every kernel: update points x in [0, nx), y in [0, ny), z in [z_begin, z_end) of `out` from `in`.
@@ -106,7 +99,7 @@ enum kernel_flags {
   KERNEL_WAVEFRONT = 1, /* launches over chunks of planes can advance several steps a pass (wavefront.h) */
   KERNEL_ORACLE = 2,    /* written to be read, not to be fast: `auto` does not measure it */
   KERNEL_TERMS = 4,     /* does kernel_args.terms, and flat */
-  KERNEL_GRADIENT = 8   /* ... with `added`, and kernel_args.before: where a gradient gains by them */
+  KERNEL_GRADIENT = 8   /* ... and kernel_args.before, by which a gradient gains */
 };
 
 struct operation;

@@ -29,8 +29,11 @@ static __device__ __forceinline__ void load_pair(float v[2], const float *from) 
 /* Rows of a walk along z may lie in a layer along y, too, or be those of a stack (kernel_args.flat). */
 enum row_kind { PLAIN, ACROSS, STACKED };
 
+/* Which terms there are: none; density and absorption; on the way back, too. */
+enum terms_of { NO_TERMS, FORWARD_TERMS, GRADIENT_TERMS };
+
 /* Through a layer along AXIS. PACKS: rows are whole packs. */
-template <enum equation Q, bool TERMS, int AXIS, int INWARD, bool PACKS, row_kind ROWS> struct march {
+template <enum equation Q, terms_of TERMS, int AXIS, int INWARD, bool PACKS, row_kind ROWS> struct march {
   static constexpr bool CROSSING = ROWS == ACROSS;
   static constexpr int TURNS = CROSSING ? 1 : 2; /* ahead: where layers cross, all room is for one turn */
   const absorb_args &a;
@@ -149,7 +152,7 @@ template <enum equation Q, bool TERMS, int AXIS, int INWARD, bool PACKS, row_kin
   }
   /* TERMS: of a pack (terms.h). They come from global memory; lines of the next turn are asked for meanwhile. */
   struct terms_pack {
-    float V[PACK], kappa[PACK], r[MEMORIES_MAX][PACK];
+    float V[PACK], kappa[PACK], recalled[PACK], g[PACK], r[MEMORIES_MAX][PACK];
   };
   __device__ __forceinline__ void load_term(float to[PACK], const float *from, int t) const {
     const float *row = from + (w.at + t * w.step);
@@ -165,6 +168,7 @@ template <enum equation Q, bool TERMS, int AXIS, int INWARD, bool PACKS, row_kin
     const kernel_terms &k = a.field.terms;
     if (w.lanes < 1) return;
     if (k.density) load_term(p.V, k.density, t);
+    if (TERMS == GRADIENT_TERMS) load_term(p.recalled, k.recalled, t), load_term(p.g, k.gradient, t);
     if (k.memories) load_term(p.kappa, k.loss, t);
 #pragma unroll
     for (int l = 0; l < MEMORIES_MAX; l++)
@@ -173,16 +177,19 @@ template <enum equation Q, bool TERMS, int AXIS, int INWARD, bool PACKS, row_kin
   __device__ __forceinline__ float with_terms(terms_pack &k, int n, float star, float x, const float m[],
                                               float u, float before) const {
     const kernel_terms &t = a.field.terms;
-    terms_point p = {k.V[n], k.kappa[n], 0, 0, {k.r[0][n], k.r[1][n], k.r[2][n]}};
+    constexpr bool G = TERMS == GRADIENT_TERMS;
+    terms_point p = {k.V[n], k.kappa[n], k.recalled[n], k.g[n], {k.r[0][n], k.r[1][n], k.r[2][n]}};
     /* without density V is 0, which changes nothing; counts by branches that no warp divides at */
-    const float bracket = t.density ? terms_bracket(&t, true, 0, false, star, u, &p) : star;
-    float all = bracket, gain = point_gain(Q, m);
+    const float with_V = t.density ? terms_bracket(&t, true, 0, false, star, u, &p) : star;
+    const float bracket = G ? terms_bracket(&t, false, 0, true, with_V, u, &p) : with_V;
+    float all = bracket, gain = terms_gain(&t, 0, G, point_gain(Q, m), x, &p);
     if (t.memories == 1)
       all = terms_bracket(&t, false, 1, false, bracket, u, &p), gain = terms_gain(&t, 1, false, gain, x, &p);
     else if (t.memories == 2)
       all = terms_bracket(&t, false, 2, false, bracket, u, &p), gain = terms_gain(&t, 2, false, gain, x, &p);
     else if (t.memories == 3)
       all = terms_bracket(&t, false, 3, false, bracket, u, &p), gain = terms_gain(&t, 3, false, gain, x, &p);
+    k.g[n] = p.g;
 #pragma unroll
     for (int l = 0; l < MEMORIES_MAX; l++) k.r[l][n] = p.r[l];
     return fmaf(gain, x, point_next(Q, all, m, u, before, 2.0f));
@@ -190,6 +197,8 @@ template <enum equation Q, bool TERMS, int AXIS, int INWARD, bool PACKS, row_kin
   __device__ __forceinline__ void store_terms(const terms_pack &p, int t) const {
     const kernel_terms &k = a.field.terms;
     if (w.lanes < 1) return;
+    if (TERMS == GRADIENT_TERMS)
+      w.put(k.gradient + (w.at + t * w.step), p.g, PACKS, PACKS ? 0 : w.existing());
 #pragma unroll
     for (int l = 0; l < MEMORIES_MAX; l++)
       if (l < k.memories) w.put(k.memory[l] + (w.at + t * w.step), p.r[l], PACKS, PACKS ? 0 : w.existing());
@@ -288,7 +297,7 @@ static __device__ __forceinline__ void go_through(const absorb_args &a, const wa
   if (AXIS == 1 && c.images) march.store_images();
 }
 
-template <enum equation Q, bool TERMS, int AXIS, bool PACKS, row_kind ROWS>
+template <enum equation Q, terms_of TERMS, int AXIS, bool PACKS, row_kind ROWS>
 static __device__ __forceinline__ void march_inward(const absorb_args &a, const walk_maps &m, course c,
                                                     float *shared) {
   const absorb_place p = absorb_locate(&a.axis[AXIS], AXIS == 1 ? c.y : c.z);
@@ -312,7 +321,7 @@ struct whole_shell {
   }
 };
 
-template <enum equation Q, bool TERMS, bool PACKS, row_kind ROWS>
+template <enum equation Q, terms_of TERMS, bool PACKS, row_kind ROWS>
 static __device__ __forceinline__ void walk_along_z(const absorb_args &a, const whole_shell &s,
                                                     const walk_maps &m, unsigned block, float *shared) {
   const piece p(ROWS == ACROSS ? s.crossing : s.along_z, s.z, block);
@@ -324,7 +333,7 @@ static __device__ __forceinline__ void walk_along_z(const absorb_args &a, const 
     march_inward<Q, TERMS, 2, PACKS, ROWS>(a, m, {0, p.count, p.at, y, x, end - y, false}, shared);
 }
 
-template <enum equation Q, bool TERMS, bool PACKS>
+template <enum equation Q, terms_of TERMS, bool PACKS>
 static __device__ __forceinline__ void walk_along_y(const absorb_args &a, const whole_shell &s,
                                                     const walk_maps &m, unsigned block, float *shared) {
   const piece p(s.along_y, s.y, block);
@@ -358,7 +367,7 @@ struct whole_maps {
 
 /* Where it runs `beside` the launch before it, it is still done after that one. It admits no other launch: blocks of
  * absorb_cuda_before that start beside its own have no more of the L1 cache than these leave, to their end. */
-template <enum equation Q, bool TERMS, bool PACKS, bool STACK>
+template <enum equation Q, terms_of TERMS, bool PACKS, bool STACK>
 static __global__ void __launch_bounds__(WALK_THREADS, WALK_BLOCKS)
     whole(const __grid_constant__ absorb_args a, const __grid_constant__ whole_shell s,
           const __grid_constant__ whole_maps m) {
@@ -441,7 +450,7 @@ struct whole_kernel {
         status(cudaFuncSetAttribute(f, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)WALK_SHARED)) {}
 };
 
-template <enum equation Q, bool TERMS, bool STACK>
+template <enum equation Q, terms_of TERMS, bool STACK>
 cudaError_t launch_whole(const absorb_args &args, const whole_shell &shell, cudaStream_t stream) {
   static const bulk_tensor::encoder e;
   static const whole_kernel packs(reinterpret_cast<const void *>(whole<Q, TERMS, true, STACK>)),

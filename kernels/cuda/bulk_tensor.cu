@@ -41,48 +41,44 @@ using terms_shape = shape < Q,
                         : Terms::end<6 ? 16 : 12, 2, 4, 2, 1, Terms>;
 
 /* Calls launch(the kind) for the terms of a launch. */
-template <bool DENSITY, bool GRADIENT, bool ADDED, class Launch>
-int of_memories(int memories, const Launch &launch) {
+template <bool DENSITY, bool GRADIENT, class Launch> int of_memories(int memories, const Launch &launch) {
   switch (memories) {
   case 0:
-    return launch(terms_kind<DENSITY, 0, GRADIENT, ADDED>());
+    return launch(terms_kind<DENSITY, 0, GRADIENT>());
   case 1:
-    return launch(terms_kind<DENSITY, 1, GRADIENT, ADDED>());
+    return launch(terms_kind<DENSITY, 1, GRADIENT>());
   case 2:
-    return launch(terms_kind<DENSITY, 2, GRADIENT, ADDED>());
+    return launch(terms_kind<DENSITY, 2, GRADIENT>());
   default:
-    return launch(terms_kind<DENSITY, 3, GRADIENT, ADDED>());
+    return launch(terms_kind<DENSITY, 3, GRADIENT>());
   }
 }
 
-template <bool GRADIENT, bool ADDED, class Launch> int of_terms(const kernel_terms &t, const Launch &launch) {
-  return t.density ? of_memories<true, GRADIENT, ADDED>(t.memories, launch)
-                   : of_memories<false, GRADIENT, ADDED>(t.memories, launch);
+template <bool GRADIENT, class Launch> int of_terms(const kernel_terms &t, const Launch &launch) {
+  return t.density ? of_memories<true, GRADIENT>(t.memories, launch)
+                   : of_memories<false, GRADIENT>(t.memories, launch);
 }
 
 template <enum equation Q> int launch_terms(const kernel_args *args, void *stream) {
   const auto launch_kind = [=](auto kind) {
     return launch(shapes<terms_shape<Q, decltype(kind)>>(), args, stream);
   };
-  return args->terms.added.x    ? of_terms<true, true>(args->terms, launch_kind)
-         : args->terms.recalled ? of_terms<true, false>(args->terms, launch_kind)
-                                : of_terms<false, false>(args->terms, launch_kind);
+  return args->terms.recalled ? of_terms<true>(args->terms, launch_kind)
+                              : of_terms<false>(args->terms, launch_kind);
 }
 
 /* Of rows of a stack (kernel_args.flat): few halos, so wide tiles. More terms leave less room for planes. */
 template <enum equation Q, class Terms>
 using flat_shape = shape < Q,
       256, Terms::any ? 8 : 16, Terms::any ? 2 : 4,
-      Terms::end<8 ? 5 : 4, 2, 1,
-                 terms_kind<Terms::density, Terms::memories, Terms::gradient, Terms::added, true>>;
+      Terms::end<8 ? 5 : 4, 2, 1, terms_kind<Terms::density, Terms::memories, Terms::gradient, true>>;
 
 template <enum equation Q> int launch_flat(const kernel_args *args, void *stream) {
   const auto launch_kind = [=](auto kind) {
     return launch(shapes<flat_shape<Q, decltype(kind)>>(), args, stream);
   };
-  return args->terms.added.x    ? of_terms<true, true>(args->terms, launch_kind)
-         : args->terms.recalled ? of_terms<true, false>(args->terms, launch_kind)
-                                : of_terms<false, false>(args->terms, launch_kind);
+  return args->terms.recalled ? of_terms<true>(args->terms, launch_kind)
+                              : of_terms<false>(args->terms, launch_kind);
 }
 
 } // namespace bulk_tensor
@@ -98,24 +94,23 @@ extern "C" int cuda_bulk_tensor(const kernel_args *args, void *stream) {
   });
 }
 
-/* Layers come with the sweep, but on the way back of a gradient. */
+/* Layers come with the sweep. */
 static int with_layers(const void *args, void *stream) {
   const absorb_args *a = static_cast<const absorb_args *>(args);
-  if (a->field.terms.recalled) {
-    const int status = cuda_bulk_tensor(&a->field, stream);
-    return status == cudaSuccess ? operation_absorb_cuda(args, stream) : status;
-  }
   return star::of_equation(a->field.equation, [=](auto q) {
     constexpr enum equation Q = decltype(q)::value;
     if constexpr (star::has_terms<Q>)
-      if (kernel_is_stack(&a->field) || terms_any(&a->field.terms))
-        return bulk_tensor::of_terms<false, false>(a->field.terms, [=](auto kind) {
+      if (kernel_is_stack(&a->field) || terms_any(&a->field.terms)) {
+        const auto launch_kind = [=](auto kind) {
           typedef bulk_tensor::flat_shape<Q, decltype(kind)> flat;
           typedef bulk_tensor::terms_shape<Q, decltype(kind)> shape;
           return kernel_is_stack(&a->field)
                      ? bulk_tensor::launch_layers(bulk_tensor::shapes<flat>(), a, stream)
                      : bulk_tensor::launch_layers(bulk_tensor::shapes<shape>(), a, stream);
-        });
+        };
+        return a->field.terms.recalled ? bulk_tensor::of_terms<true>(a->field.terms, launch_kind)
+                                       : bulk_tensor::of_terms<false>(a->field.terms, launch_kind);
+      }
     if constexpr ((EQUATIONS[Q].flags & HAS_LAYERS) != 0)
       return bulk_tensor::launch_layers(typename bulk_tensor::shapes_of<Q>::layered(), a, stream);
     else

@@ -36,14 +36,13 @@ using star::PACK;
 using star::put;
 
 /* What multiplies the star besides (kernel_args.terms, flat). */
-template <bool DENSITY, int MEMORIES, bool GRADIENT = false, bool ADDED = false, bool FLAT = false>
-struct terms_kind {
-  static constexpr bool density = DENSITY, gradient = GRADIENT, added = ADDED, flat = FLAT;
+template <bool DENSITY, int MEMORIES, bool GRADIENT = false, bool FLAT = false> struct terms_kind {
+  static constexpr bool density = DENSITY, gradient = GRADIENT, flat = FLAT;
   static constexpr int memories = MEMORIES;
   static constexpr bool any = DENSITY || MEMORIES || GRADIENT;
-  /* Where they lie behind the other operands in a slot, in tiles, and where they end: V, recalled and g, kappa, r, x. */
+  /* Where they lie behind the other operands in a slot, in tiles, and where they end: V, recalled and g, kappa, r. */
   static constexpr int recalled = DENSITY, loss = recalled + 2 * GRADIENT, memory = loss + (MEMORIES > 0),
-                       x = memory + MEMORIES, end = x + ADDED;
+                       end = memory + MEMORIES;
 };
 typedef terms_kind<false, 0> no_terms;
 
@@ -143,19 +142,6 @@ struct packed_addends {
   }
 };
 
-/* The points that kernel_terms.added reaches, of a thread's rows: bits of a pack; PACK bits a row. */
-template <class S>
-__device__ __forceinline__ unsigned added_points(const kernel_added &reach, const job<S> &mine,
-                                                 const place<S> &own) {
-  unsigned bits = 0, in_row = 0;
-#pragma unroll
-  for (int i = 0; i < PACK; i++) in_row |= (unsigned)terms_reached(&reach, 0, mine.x + own.x + i) << i;
-#pragma unroll
-  for (int j = 0; j < S::rows; j++)
-    bits |= (terms_reached(&reach, 1, mine.y + own.y + j) ? (1u << PACK) - 1 : in_row) << PACK * j;
-  return bits;
-}
-
 /* Stores a row of `lanes` points. */
 __device__ __forceinline__ void store_row(float *to, const float v[PACK], bool exists, int lanes) {
   if (exists && lanes >= PACK) return put(to, v);
@@ -206,8 +192,8 @@ __device__ __forceinline__ void finish_row(float row[PACK], const float u[PACK],
  * block have addends of layers. */
 template <class S, bool LAYERED>
 __device__ __forceinline__ void finish(float done[S::rows][PACK], const float *operands, const float *centres,
-                                       const own_addends &addends, bool has_addends, unsigned reached,
-                                       const kernel_args &a, const place<S> &own, ptrdiff_t at) {
+                                       const own_addends &addends, bool has_addends, const kernel_args &a,
+                                       const place<S> &own, ptrdiff_t at) {
 #pragma unroll
   for (int j = 0; j < S::rows; j++) {
     float u[PACK], m[EQUATION_MEDIA][PACK], before[PACK] = {}, addend[PACK];
@@ -222,17 +208,10 @@ __device__ __forceinline__ void finish(float done[S::rows][PACK], const float *o
     /* Threads without addends go along: a branch that a warp divides at costs more. */
     const bool added = LAYERED && has_addends;
     if constexpr (S::terms_kind::any) {
-      typedef typename S::terms_kind T;
       const float *const operand = operands + S::first_term * S::tile + j * S::tile_x;
-      if (T::added)
-        load(addend, operand + T::x * S::tile);
-      else if (added)
-        load(addend, addends.at + j * addends.pitch);
+      if (added) load(addend, addends.at + j * addends.pitch);
       finish_row<S>(done[j], u, m, before, operand, a, j < own.rows, own.lanes, at + j * (ptrdiff_t)a.pitch,
-                    addend,
-                    T::added ? reached >> PACK * j
-                    : added  ? addends.points
-                             : 0);
+                    addend, added ? addends.points : 0);
     } else {
 #pragma unroll
       for (int i = 0; i < PACK; i++) {
@@ -351,7 +330,6 @@ __global__ void __launch_bounds__(S::threads, S::blocks)
   float *to = a.out + (ptrdiff_t)(a.z_begin + mine.z - 2 * RADIUS) * (ptrdiff_t)a.plane +
               (size_t)(mine.y + own.y) * a.pitch + (size_t)(mine.x + own.x);
   const packed_addends addends(a, w.addends, mine.x + own.x, own.y);
-  const unsigned reached = S::terms_kind::added ? added_points<S>(a.terms.added, mine, own) : 0;
   const int warps = (int)blockDim.x / 32;
   float sums[2 * RADIUS][S::rows][PACK] = {};
   int until_fetch =
@@ -380,11 +358,9 @@ __global__ void __launch_bounds__(S::threads, S::blocks)
       if (i >= 2 * RADIUS) {
         const turn<S::operand_stages> o = mine.operands(i);
         if (reads_operands) wait(at.operands_full + o.slot, o.parity);
-        finish<S, LAYERED>(
-            done, at.operands + o.slot * S::operand_slot + own.in_tile, centres,
-            addends.in(at.addends + o.slot * S::addends_slot, w.addends.pitch), boxes.columns > 0,
-            terms_reached(&a.terms.added, 2, a.z_begin + mine.z + i - 2 * RADIUS) ? ~0u : reached, a, own,
-            to - a.out);
+        finish<S, LAYERED>(done, at.operands + o.slot * S::operand_slot + own.in_tile, centres,
+                           addends.in(at.addends + o.slot * S::addends_slot, w.addends.pitch),
+                           boxes.columns > 0, a, own, to - a.out);
         if (reads_operands) release(at.operands_empty + o.slot);
       }
 #pragma unroll

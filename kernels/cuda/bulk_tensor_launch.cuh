@@ -74,7 +74,6 @@ inline cudaError_t make_operand_maps(const encoder &e, maps *m, const box &tile,
   if (t.recalled) from[count++] = t.recalled, from[count++] = t.gradient;
   if (t.memories) from[count++] = t.loss;
   for (int l = 0; l < t.memories; l++) from[count++] = t.memory[l];
-  if (t.added.x) from[count++] = t.added.x;
   const size_t nx = (size_t)a->nx, ny = (size_t)a->ny, nz = (size_t)(a->z_end - a->z_begin);
   const ptrdiff_t first = (ptrdiff_t)a->z_begin * (ptrdiff_t)a->plane;
   cudaError_t status = cudaSuccess;

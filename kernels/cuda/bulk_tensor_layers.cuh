@@ -71,9 +71,12 @@ int launch_layers(shapes<Small, Others...>, const absorb_args *args, void *cuda_
   if (status == cudaSuccess && shell.beside)
     status =
         sweep_box<Small, Others...>(*args, box, shell.y.lo, absorbing::walks_of(shell, args->width), stream);
+  typedef typename Small::terms_kind T;
+  constexpr absorbing::terms_of terms = T::gradient ? absorbing::GRADIENT_TERMS
+                                        : T::any    ? absorbing::FORWARD_TERMS
+                                                    : absorbing::NO_TERMS;
   if (status == cudaSuccess)
-    status = absorbing::launch_whole<Small::equation, Small::terms_kind::any, Small::terms_kind::flat>(
-        *args, shell, stream);
+    status = absorbing::launch_whole<Small::equation, terms, T::flat>(*args, shell, stream);
   return (int)(status == cudaSuccess && !imaged ? images::launch(&args->field, stream) : status);
 }
 

@@ -6,12 +6,11 @@
 #include <cuda/atomic>
 #include "bulk_tensor_ptx.cuh"
 #include "star.cuh"
-#include "kernels/equations/terms.h"
 
 namespace bulk_tensor {
 
 /* The most that a launch reads of its own points besides u, in the order of their places in a slot (shape). */
-constexpr int OPERANDS_MOST = EQUATION_MEDIA + 6 + MEMORIES_MAX;
+constexpr int OPERANDS_MOST = EQUATION_MEDIA + 5 + MEMORIES_MAX;
 
 /* The tensors and their boxes. z 0 is plane z_begin - 4 of u, plane z_begin of operands, 0 of `addends`. */
 struct maps {
@@ -128,15 +127,6 @@ __device__ __forceinline__ operand_boxes boxes_of(const kernel_args &a, const ro
   return boxes;
 }
 
-/* Do layers reach points of the tile in output plane z (kernel_terms.added)? */
-template <class S>
-__device__ __forceinline__ bool layers_reach(const kernel_args &a, const job<S> &mine, int rows, int z) {
-  const kernel_added *added = &a.terms.added;
-  return terms_reached(added, 2, z) || terms_reached(added, 0, mine.x) || terms_reached(added, 1, mine.y) ||
-         terms_reached(added, 0, min(mine.x + S::tile_x, a.nx) - 1) ||
-         terms_reached(added, 1, min(mine.y + rows, a.ny) - 1);
-}
-
 /* Keeps the rings of a block full. */
 template <class S, bool LAYERED> struct filler {
   const layout<S> &at;
@@ -185,15 +175,13 @@ template <class S, bool LAYERED> struct filler {
     wait(at.operands_empty + t.slot, t.parity ^ 1);
     const int plane = step - 2 * RADIUS;
     const int medium_rows = S::terms_kind::flat ? 1 : w.tile_y;
-    const bool adds = S::terms_kind::added && layers_reach(a, mine, w.tile_y, a.z_begin + mine.z + plane);
-    constexpr int last = S::terms_kind::added ? S::operands - 1 : S::operands;
-    int rows = w.tile_y * (last - S::media + adds);
+    int rows = w.tile_y * (S::operands - S::media);
 #pragma unroll
     for (int k = 0; k < S::media; k++) rows += boxes.medium[k] ? medium_rows : 0;
     arrive_and_expect(full, (int)sizeof(float) * (S::tile_x * rows + w.tile_y * boxes.columns));
 #pragma unroll
     for (int k = 0; k < S::operands; k++)
-      if (k < S::media ? boxes.medium[k] : k < last || adds)
+      if (k >= S::media || boxes.medium[k])
         copy_box(slot + k * S::tile, &m.operand[k], mine.x, mine.y, mine.z + plane, full);
     if (boxes.columns)
       copy_box(at.addends + t.slot * S::addends_slot, &m.addends, 0, boxes.y, boxes.z + plane, full);

@@ -15,17 +15,11 @@ GHOSTS_INLINE bool terms_any(const kernel_terms *t) {
   return t->density || t->memories || t->recalled;
 }
 
-/* Do layers reach a place along an axis, of the slab? */
-GHOSTS_INLINE bool terms_reached(const kernel_added *added, int axis, int at) {
-  return at < added->from[axis] || at >= added->to[axis];
-}
-
 /* Those of a box that begins `offset` floats from own point (0, 0, 0). */
 GHOSTS_INLINE kernel_terms terms_from(kernel_terms t, ptrdiff_t offset) {
   if (t.density) t.density += offset;
   if (t.loss) t.loss += offset;
   if (t.recalled) t.recalled += offset, t.gradient += offset;
-  if (t.added.x) t.added.x += offset;
   for (int l = 0; l < t.memories; l++) t.memory[l] += offset;
   return t;
 }

@@ -100,7 +100,7 @@ static inline __attribute__((always_inline)) void simd_inject(const inject_args 
   for (int y = 0; y < TILE_Y; y++)
     for (uint32_t left = bits[y]; left; left &= left - 1) {
       const int x = __builtin_ctz(left);
-      inject_store(&a->field, t->z, t->y + y, t->x + x, sums[y][x]);
+      inject_store(a, t, t->y + y, t->x + x, sums[y][x]);
     }
   for (const source_share *k = first; k < end; k++) {
     const point_weights *p = &a->places[k->place];

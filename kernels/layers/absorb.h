@@ -32,25 +32,7 @@
 extern "C" {
 #endif
 
-enum { ABSORB_AXES = 3, ABSORB_BEYOND = 3 /* psi planes that a point needs past its own */ };
-
-/* The layers of one axis: at its low face, its high face, or both. State along the axis is stored in
- * ascending order of the coordinate: all of the low layer, then all of the high one (of z: what the slab
- * holds of each). psi of x: (nz, ny, lo + hi); y: (nz, lo + hi, nx); z: (planes held, ny, nx); x fastest. */
-typedef struct absorb_axis {
-  float *psi_in; /* spacing * du/ds, remembered: as u; only read */
-  float *psi_out;
-  float *zeta; /* as d2u/ds2; own points only are ever used. NULL for x: absorb_args.addends */
-  /* a, b: width each; a', b' of psi: width + ABSORB_BEYOND each, the last ones 0 */
-  const float *coefficients;
-  int lo, hi;     /* width of the layers; 0: none */
-  int points;     /* of the grid along the axis */
-  int origin;     /* of the slab's first point in the grid; 0 but for z */
-  int lo_first;   /* psi[k] of the low layer is at k - lo_first along the stored axis, */
-  int hi_last;    /* ... of the high one at hi_last - k */
-  float center;   /* the star's weight of the point itself, this axis' share */
-  float slope[2]; /* weights of psi half a point and one and a half points away, / spacing^2 */
-} absorb_axis;
+enum { ABSORB_BEYOND = 3 /* psi planes that a point needs past its own */ };
 
 /* Points of the planes [field.z_begin, field.z_end) that lie in a layer; reads in, out, medium or scale. */
 typedef struct absorb_args {
@@ -81,11 +63,6 @@ GHOSTS_INLINE absorb_addends absorb_addends_of(const absorb_axis *x, int width, 
   return t;
 }
 
-/* A point of the slab. */
-typedef struct absorb_point {
-  int z, y, x;
-} absorb_point;
-
 /* Where the addend of a point is, from args.addends on. high: it is the high layer's; ny: of the slab. */
 GHOSTS_INLINE ptrdiff_t absorb_addend_at(const absorb_addends *t, int ny, int high, absorb_point at) {
   const ptrdiff_t row = (ptrdiff_t)((high ? t->high : 0) + at.z) * ny + at.y;
@@ -105,22 +82,6 @@ extern const operation operation_absorb;
 cuda_operation operation_absorb_cuda;
 
 /* --- one point, for all backends ------------------------------------------------------------------------ */
-
-/* A point's place in a layer: i from the outer edge, and which way along the axis is inward; 0: in no layer.
- */
-typedef struct absorb_place {
-  int i, inward;
-} absorb_place;
-
-GHOSTS_INLINE absorb_place absorb_locate(const absorb_axis *a, int at) {
-  const int low = at + a->origin, high = a->points - 1 - low;
-  absorb_place p = {0, 0};
-  if (low < a->lo)
-    p.i = low, p.inward = 1;
-  else if (high < a->hi)
-    p.i = high, p.inward = -1;
-  return p;
-}
 
 /* Where psi[k] is along the stored axis; where k is past the layer, the layer's last, which counts 0 times.
  */

@@ -7,6 +7,7 @@
 
 #include <stdint.h>
 #include <string.h>
+#include "stretch.h"
 #include "kernels/equations/terms.h"
 
 #ifdef __cplusplus
@@ -74,6 +75,7 @@ enum { TILE_Y = 8, TILE_X = 32 };
 typedef struct source_tile {
   int z, y, x; /* y, x: multiples of TILE_Y, TILE_X */
   int first, count;
+  int stretched; /* the number, from 1 on, of its part of inject_args.chi; 0: it has none */
 } source_tile;
 
 /* A source that acts on points of a tile. */
@@ -83,15 +85,18 @@ typedef struct source_share {
 } source_share;
 
 /* At each point that sources act on: out += gain * sum over the shares, in their order, of weight * signal: s = fma(weight,
- * signal, s) from 0, times sigma, or over it on the way back, where residuals of p are added; then as terms say, fma(gain, s, out),
- * stored with its images; gain: what multiplies the star. An imposed value, unless it is NaN, replaces that. */
+ * signal, s) from 0, times sigma, or over it on the way back, where residuals of p are added, stretched (stretch.h); then as terms
+ * say, fma(gain, s, out), stored with its images; gain: what multiplies the star. An imposed value, unless it is NaN, replaces that. */
 typedef struct inject_args {
-  kernel_args field;           /* out, equation, media, geometry, ghosts */
-  const source_tile *tiles;    /* of the planes [field.z_begin, field.z_end); distinct; device memory */
-  int count;                   /* of tiles */
-  const source_share *shares;  /* device memory */
-  const point_weights *places; /* device memory */
-  const float *signal;         /* of this step; device memory */
+  kernel_args field;               /* out, equation, media, geometry, ghosts */
+  const source_tile *tiles;        /* of the planes [field.z_begin, field.z_end); distinct; device memory */
+  int count;                       /* of tiles */
+  const source_share *shares;      /* device memory */
+  const point_weights *places;     /* device memory */
+  const float *signal;             /* of this step; device memory */
+  absorb_axis layers[ABSORB_AXES]; /* where sums are stretched */
+  int width;                       /* of the layers */
+  float *chi;                      /* (tiles stretched, ABSORB_AXES, TILE_Y, TILE_X); device memory */
 } inject_args;
 extern const operation operation_inject;
 
@@ -101,11 +106,18 @@ GHOSTS_INLINE float inject_add(const inject_args *a, const source_share *k, int 
   return fmaf((p->wz[iz] * p->wy[iy]) * p->wx[ix], a->signal[k->signal], s);
 }
 
-/* Adds to the point what its sources give, their sum s. */
-GHOSTS_INLINE void inject_store(const kernel_args *f, int z, int y, int x, float s) {
-  const ptrdiff_t at = (ptrdiff_t)f->plane * z + (ptrdiff_t)f->pitch * y + x;
+/* Adds to point (y, x) of a tile's plane what its sources give, their sum s. */
+GHOSTS_INLINE void inject_store(const inject_args *a, const source_tile *t, int y, int x, float s) {
+  const kernel_args *f = &a->field;
+  const ptrdiff_t at = (ptrdiff_t)f->plane * t->z + (ptrdiff_t)f->pitch * y + x;
+  const int place[ABSORB_AXES] = {x, y, t->z}, tile = TILE_Y * TILE_X;
+  if (t->stretched)
+    s = stretch_point(a->layers, a->width, place,
+                      a->chi + (t->stretched - 1) * (ptrdiff_t)(ABSORB_AXES * tile) + (y - t->y) * TILE_X +
+                          (x - t->x),
+                      tile, s);
   if (f->terms.sigma) s = f->terms.recalled ? s / f->terms.sigma[at] : s * f->terms.sigma[at];
-  ghosts_store(f, z, y, x, terms_add(f, at, point_gain_at(f, at), s, f->out[at]));
+  ghosts_store(f, t->z, y, x, terms_add(f, at, point_gain_at(f, at), s, f->out[at]));
 }
 
 /* Imposes the value of p. */
@@ -122,30 +134,34 @@ GHOSTS_INLINE void inject_impose(const kernel_args *f, int z, int y, int x, floa
 typedef struct sample_args {
   const float *field; /* own point (0, 0, 0), ghosts along z up to date */
   const float *sigma; /* laid out likewise: its values over these; NULL: as they are */
+  bool back;          /* the field is mu, of which the values are nu (stretch.h), times sigma */
   size_t pitch, plane;
   int ny, nx;
   const point_weights *receivers; /* device memory */
   int count;
   float *samples; /* count; device memory */
+  surplus_layers layers;
 } sample_args;
 extern const operation operation_sample;
 
-#ifdef __CUDA_ARCH__
-#define POINTS_UNROLL _Pragma("unroll")
-#else
-#define POINTS_UNROLL
-#endif
+/* The value at a point. */
+GHOSTS_INLINE float sample_value(const sample_args *a, absorb_point p) {
+  const ptrdiff_t at = (ptrdiff_t)a->plane * p.z + (ptrdiff_t)a->pitch * p.y + p.x;
+  float u = a->field[at];
+  if (a->layers.width) u -= surplus_at(&a->layers, p);
+  if (!a->sigma) return u;
+  return a->back ? u * a->sigma[at] : u / a->sigma[at];
+}
 
 /* The sum of column x of a receiver. */
 GHOSTS_INLINE float sample_column(const sample_args *a, const point_weights *p, int x) {
-  const ptrdiff_t over = a->sigma ? a->sigma - a->field : 0;
-  const float *u = a->field + (ptrdiff_t)a->plane * p->z + points_at(p->x, x, a->nx);
+  absorb_point at = {p->z, 0, points_at(p->x, x, a->nx)};
   float sum = 0;
-  for (int z = 0; z < p->nz; z++, u += a->plane) {
+  for (int z = 0; z < p->nz; z++, at.z++) {
     float row = 0;
     for (int y = 0; y < p->ny; y++) {
-      const float *at = u + (ptrdiff_t)a->pitch * points_at(p->y, y, a->ny);
-      row = fmaf(p->wy[y], over ? *at / at[over] : *at, row);
+      at.y = points_at(p->y, y, a->ny);
+      row = fmaf(p->wy[y], sample_value(a, at), row);
     }
     sum = fmaf(p->wz[z], row, sum);
   }

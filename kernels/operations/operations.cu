@@ -43,7 +43,7 @@ static __device__ __forceinline__ void inject_at(const inject_args &a, const sou
     }
   }
   await_launch_before(); /* only now: what comes before has waited for nothing that steps change */
-  if (any) inject_store(&a.field, t.z, y, x, s);
+  if (any) inject_store(&a, &t, y, x, s);
   if (!isnan(imposed)) inject_impose(&a.field, t.z, y, x, imposed);
 }
 
@@ -87,7 +87,8 @@ static __device__ __forceinline__ float sample_whole(const sample_args &a, const
 
 static __device__ __forceinline__ float sample_lane(const sample_args &a, const point_weights &p, int x) {
   if (x >= p.nx) return 0;
-  if (p.nz < POINTS_MOST || p.ny < POINTS_MOST || p.y + POINTS_MOST > a.ny) return sample_column(&a, &p, x);
+  if (a.back || p.nz < POINTS_MOST || p.ny < POINTS_MOST || p.y + POINTS_MOST > a.ny)
+    return sample_column(&a, &p, x);
   return a.sigma ? sample_whole<true>(a, p, x) : sample_whole<false>(a, p, x);
 }
 

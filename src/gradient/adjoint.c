@@ -194,16 +194,14 @@ static int adjoint_open_stepper(adjoint *a, error *e) {
     TRY(adjoint_alloc(a, &a->memory[l], e));
     p->args.terms.memory[l] = a->memory[l] + slab_offset(&g->slab, 0, 0, 0);
   }
-  if (s->config->gradient_signals && g->args.terms.sigma) TRY(adjoint_alloc(a, &a->scaled, e));
   if (s->config->gradient_image) TRY(adjoint_alloc(a, &a->image, e));
   if (s->config->gradient_image) TRY(adjoint_alloc(a, &a->illumination, e));
   const problem on = {.dev = s->dev, .slab = &g->slab, .config = s->config};
-  TRY(absorb_open_back(&a->layers, &on, &s->absorb, e));
+  TRY(absorb_open(&a->layers, &on, &p->args, (absorb_motion){physics_fastest(&g->physics), g->physics.dt},
+                  e));
   if (absorb_needed(&a->layers)) p->absorb = &a->layers;
-  if (p->absorb && s->dev->table->backend == BACKEND_CUDA) {
-    TRY(adjoint_alloc(a, &a->sums, e));
-    a->layers.back.sums = a->sums + slab_offset(&g->slab, 0, 0, 0);
-  }
+  TRY(surplus_open(&a->surplus, &on, &a->layers, p->args.terms.memories, e));
+  if (a->image) a->surplus.args.image = a->image + slab_offset(&g->slab, 0, 0, 0);
   p->args.terms.gradient = a->gradient + slab_offset(&g->slab, 0, 0, 0);
   TRY(adjoint_kernel(p, g->kernel, e));
   return stepper_open(p, e);
@@ -217,10 +215,10 @@ size_t adjoint_field_bytes(const shot *s) {
 size_t adjoint_bytes(const shot *s) {
   const slab *b = &s->engine->slab;
   const config *c = s->config;
-  const bool sums = physics_absorbs(c) && s->dev->table->backend == BACKEND_CUDA;
-  const size_t fields = (size_t)s->engine->args.terms.memories + (c->gradient_image ? 5 : 3) + sums +
-                        (c->gradient_signals && config_density_varies(c));
-  return (fields * slab_floats(b) + 2 * b->plane) * sizeof(float) + absorb_back_bytes(s->config, b);
+  const int memories = s->engine->args.terms.memories;
+  const size_t fields = (size_t)memories + (c->gradient_image ? 5 : 3);
+  return (fields * slab_floats(b) + 2 * b->plane) * sizeof(float) + absorb_bytes(c, b) +
+         surplus_bytes(c, b, memories);
 }
 
 int adjoint_open(adjoint *a, shot *s, const plan *p, const char *path, error *e) {
@@ -249,6 +247,7 @@ void adjoint_close(adjoint *a) {
   for (int i = 0; a->rows && i < a->most; i++) adjoint_points_close(&a->rows[i]);
   adjoint_points_close(&a->stack);
   free(a->rows);
+  surplus_close(&a->surplus);
   absorb_close(&a->layers);
   states_close(&a->states);
   chain_close(&a->chain);
@@ -322,6 +321,7 @@ static int adjoint_open_residual(adjoint *a, error *e) {
   if (parts && !sources_join(all, parts, s->row_count, s->dev, &s->engine->slab, e))
     all->given =
         parts[0]->given; /* the same steps; nothing where that shot has failed: then none are left out */
+  all->layers = a->back.absorb;
   if (!e->id) sources_open(all, e);
   a->back.sources = all;
   return error_agree(e, s->engine->comm);
@@ -329,12 +329,20 @@ static int adjoint_open_residual(adjoint *a, error *e) {
 
 /* --- steps ------------------------------------------------------------------------------------------------------ */
 
-/* Adds what a step back has come to: nu, and the forward field of its step; illumination is of the run's own steps. */
-static int adjoint_add_image(void *self, const float *field, int64_t step, int stream, error *e) {
+/* What looks at steps back runs on one stream. Where nothing is exchanged it is that of the steps: they go on when it is done. */
+static int adjoint_stream(const adjoint *a, int stream) {
+  return halo_needed(&a->halo) ? stream : STREAM_INTERIOR;
+}
+
+/* Makes nu of mu, and adds it and the forward field of its step to the image; illumination is of the run's own steps. */
+static int adjoint_look_at_field(void *self, const float *field, int64_t step, int stream, error *e) {
   adjoint *a = self;
   const kernel_args *k = &a->back.args;
   const size_t origin = slab_offset(a->back.slab, 0, 0, 0);
   const bool own = a->step <= a->shot->engine->physics.steps;
+  const int ghosts = a->shot->config->gradient_signals ? RADIUS : 0; /* these are sampled */
+  stream = adjoint_stream(a, stream);
+  TRY(surplus_after_step(&a->surplus, stream, k, field, (zrange){-ghosts, k->nz + ghosts}, e));
   const scale_args add = {.kind = SCALE_ADD,
                           .from = k->terms.recalled,
                           .by = field,
@@ -346,7 +354,7 @@ static int adjoint_add_image(void *self, const float *field, int64_t step, int s
                           .nz = k->nz,
                           .squares = own ? a->illumination + origin : NULL};
   (void)step;
-  return a->back.dev->table->apply(a->back.dev, stream, &operation_scale, &add, e);
+  return a->image ? a->back.dev->table->apply(a->back.dev, stream, &operation_scale, &add, e) : 0;
 }
 
 static int64_t adjoint_each(const void *self, int64_t step) {
@@ -381,28 +389,22 @@ static int adjoint_open_signals(adjoint *a, error *e) {
   return error_agree(e, s->engine->comm);
 }
 
-/* A source adds its signal times sigma: so that is what nu is multiplied by, ghosts along z and all. */
+/* A source adds its signal times sigma: so that is what nu is multiplied by. */
 static int adjoint_look_at_sources(void *self, const float *field, int64_t step, int stream, error *e) {
   adjoint *a = self;
-  const kernel_args *k = &a->back.args;
-  const ptrdiff_t below = RADIUS * (ptrdiff_t)k->plane;
-  float *const scaled = a->scaled ? a->scaled + slab_offset(a->back.slab, 0, 0, 0) : NULL;
-  const float *sigma = a->shot->engine->args.terms.sigma;
   receivers *at_sources = &adjoint_all(a)->at_sources;
-  at_sources->stream = stream;
-  if (!scaled) return receivers_sample(at_sources, field, step, e);
-  const scale_args times = {SCALE_TIMES, field - below, sigma - below, scaled - below,     k->pitch,
-                            k->plane,    k->nx,         k->ny,         k->nz + 2 * RADIUS, NULL};
-  TRY(a->back.dev->table->apply(a->back.dev, stream, &operation_scale, &times, e));
-  return receivers_sample(at_sources, scaled, step, e);
+  at_sources->stream = adjoint_stream(a, stream), at_sources->sigma = a->shot->engine->args.terms.sigma;
+  at_sources->back = &a->surplus.args.layers;
+  return receivers_sample(at_sources, field, step, e);
 }
 
 /* Who looks at the steps back. */
 static int adjoint_look_back(adjoint *a, error *e) {
   a->looks.count = 0;
   a->back.observers = &a->looks;
-  if (a->image)
-    a->looks.list[a->looks.count++] = (observer){.self = a, .limit = adjoint_each, .look = adjoint_add_image};
+  if (a->image || a->surplus.memory)
+    a->looks.list[a->looks.count++] =
+        (observer){.self = a, .limit = adjoint_each, .look = adjoint_look_at_field};
   if (!a->shot->config->gradient_signals) return 0;
   TRY(adjoint_open_signals(a, e));
   a->looks.list[a->looks.count++] =
@@ -424,6 +426,7 @@ static int adjoint_begin(adjoint *a, error *e) {
   TRY(adjoint_kernel(&a->back, g->kernel, e)); /* by now it is chosen */
   a->step = shot_last(a->shot) + 1;
   if (a->back.absorb) absorb_clear(a->back.absorb, e);
+  if (!e->id) surplus_clear(&a->surplus, e);
   for (int i = 0; i < a->field_count && !e->id; i++) adjoint_clear(a, a->fields[i], e);
   TRY(error_agree(e, g->comm));
   TRY(adjoint_look_back(a, e));

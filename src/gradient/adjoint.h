@@ -1,13 +1,15 @@
 /* The way back of a shot: the exact adjoint of its steps, which gives the gradient of any function of its traces
- * (docs/GRADIENT.md). With nu = m lambda its step is the forward step: the same kernel on the same medium, from the last step
- * to the first. What receivers got is injected where they are; the layers are transposed (physics/absorb_back.h). Each step
- * adds to the gradient what the forward field of its step, recalled, makes of what m multiplies (terms.h). */
+ * (docs/GRADIENT.md). With nu = m lambda, and mu = P nu in absorbing layers (stretch.h), its step is the forward step: the
+ * same kernel and layers on the same medium, from the last step to the first. What receivers got is injected where they are. Each
+ * step adds to the gradient what the forward field of its step, recalled, makes of what m multiplies (terms.h); what that
+ * is not of nu follows it (surplus.h). */
 #ifndef STENCIL_ADJOINT_H
 #define STENCIL_ADJOINT_H
 
 #include <stdatomic.h>
 #include "physics/chain.h"
 #include "states.h"
+#include "surplus.h"
 
 /* What goes in and comes out at points. */
 typedef struct adjoint_points {
@@ -16,27 +18,26 @@ typedef struct adjoint_points {
   scratch held;     /* owned */
   double
       unit; /* of the residual and what is made of it, a power of two; adjoint_planes and others take it out */
-  receivers at_sources; /* of nu, or of `scaled` */
+  receivers at_sources; /* of nu */
 } adjoint_points;
 
-enum { ADJOINT_FIELDS = EQUATION_STATES + 5 + MEMORIES_MAX };
+enum { ADJOINT_FIELDS = EQUATION_STATES + 3 + MEMORIES_MAX };
 
 typedef struct adjoint {
   shot *shot; /* not owned; of a stack the lead */
   plan plan;
-  stepper back;         /* nu of two steps; owned */
-  halo halo;            /* of nu */
-  absorb layers;        /* transposed; owned, as is the next one */
+  stepper back;  /* mu of two steps; owned */
+  halo halo;     /* of mu */
+  absorb layers; /* owned, as are the next two */
+  surplus surplus;
   adjoint_points *rows; /* of the shot, or of each one of a stack, of which there are most `most` */
   int most;
   adjoint_points stack; /* of all of a stack */
-  /* Device memory, laid out as the field; owned: nu of two steps, and the next ones (NULL: not needed) */
+  /* Device memory, laid out as the field; owned: mu of two steps, and the next ones (NULL: not needed) */
   float *fields[ADJOINT_FIELDS];
   int field_count;
   float *gradient, *image, *illumination;
   float *memory[MEMORIES_MAX]; /* of relaxations */
-  float *scaled;               /* nu times sigma; without sigma nu itself is sampled */
-  float *sums;                 /* of what transposed layers add, for the kernel: CUDA */
   chain chain;
   /* Own planes of a shot after those of another (adjoint_bring); owned; or NULL */
   float *host[GRADIENT_FIELDS];
@@ -48,7 +49,7 @@ typedef struct adjoint {
   int64_t framed;              /* slots that have their ghosts */
   float *own[EQUATION_STATES]; /* the shot's memory of its fields */
   int64_t from, begin, end;
-  int64_t step;      /* nu is of this step */
+  int64_t step;      /* mu is of this step */
   int64_t again;     /* forward steps done again */
   int64_t heeded;    /* how often it has been asked whether to end early */
   transfer transfer; /* a copy of the shot's */

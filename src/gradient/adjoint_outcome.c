@@ -57,13 +57,16 @@ static int adjoint_undamp(adjoint *a, error *e) {
 }
 
 int adjoint_sum(adjoint *a, error *e) {
-  float *g = a->gradient + slab_offset(a->back.slab, 0, 0, 0);
-  if (a->back.args.terms.memories && adjoint_undamp(a, e)) error_abort(e, a->shot->engine->comm);
-  adjoint_make(a, g, stepper_field(&a->back, !a->back.current), g, e);
+  const stepper *p = &a->back;
+  float *g = a->gradient + slab_offset(p->slab, 0, 0, 0), *after = stepper_field(p, !p->current);
+  if (p->args.terms.memories && adjoint_undamp(a, e)) error_abort(e, a->shot->engine->comm);
+  if (surplus_end(&a->surplus, &p->args, stepper_field(p, p->current), after, e))
+    error_abort(e, a->shot->engine->comm);
+  adjoint_make(a, g, after, g, e);
   return error_agree(e, a->shot->engine->comm);
 }
 
-/* The ghosts of nu of step 1, after adjoint_undamp. */
+/* The ghosts of nu of step 1, which is no longer what a step has left. */
 static int adjoint_ghosts(adjoint *a, error *e) {
   stepper *p = &a->back;
   kernel_args args = p->args;
@@ -76,17 +79,20 @@ static int adjoint_ghosts(adjoint *a, error *e) {
 }
 
 /* W (nu^0 - (nu^1 + m / 2 L nu^1)) / m, times sigma: of p. The step before nu^1 were it at rest there: half of L m lambda^1 is
- * what rest at the start makes of u^0. */
+ * what rest at the start makes of u^0; of P nu^1, then over P, layers make what their transpose makes of nu^1. */
 static int adjoint_rest(adjoint *a, error *e) {
   const shot *s = a->shot;
   kernel_args args = a->back.args;
-  args.in = stepper_field(&a->back, !a->back.current);
+  float *const after = stepper_field(&a->back, !a->back.current);
+  args.in = after;
   args.out = stepper_field(&s->stepper, 0);
   args.z_begin = 0, args.z_end = s->engine->slab.nz;
-  if (args.terms.memories && adjoint_ghosts(a, e)) error_abort(e, s->engine->comm);
+  if (surplus_at_rest(&a->surplus, SURPLUS_TIMES, &args, after, e) || adjoint_ghosts(a, e))
+    error_abort(e, s->engine->comm);
   args.terms = (kernel_terms){.density = args.terms.density};
   float *p = s->memory[MEMORY_PRESSURE], *scratch = p ? p + slab_offset(&s->engine->slab, 0, 0, 0) : NULL;
-  if (!initial_at_rest(s->dev, EQUATIONS[s->config->equation].rest, &args, scratch, a->back.absorb, e))
+  if (!initial_at_rest(s->dev, EQUATIONS[s->config->equation].rest, &args, scratch, a->back.absorb, e) &&
+      !surplus_at_rest(&a->surplus, SURPLUS_OVER, &args, args.out, e))
     adjoint_make(a, NULL, args.out, args.out, e);
   const scale_args times = {.kind = SCALE_TIMES,
                             .from = args.out,

@@ -13,7 +13,7 @@
  * alpha = v_max / (width spacing) / min(width, ALPHA_WIDTH) (1 - depth). What oscillates more slowly than alpha comes
  * back, and the sum over time of a pulse of one sign always does. So alpha must be small beside velocity over thickness
  * where d is great. Two things bound alpha below. With less of it waves in rough media grow, most in thin layers. And the
- * adjoint of a layer (docs/GRADIENT.md) amplifies the rounding of float32 by up to d / alpha. */
+ * way back (docs/GRADIENT.md) amplifies the rounding of float32 by up to d / alpha. */
 enum { POWER = 3, ALPHA_WIDTH = 8 };
 static const double DECADES_A_POINT = 0.7, DECADES_MAX = 14; /* of R */
 
@@ -72,17 +72,16 @@ typedef struct absorb_held {
   int begin, own, end;
 } absorb_held;
 
-/* Of the low or the high layer along z, for planes [z0, z0 + nz), counted inward from the outer edge. back: with the ghosts
- * on both sides. */
-static absorb_held absorb_held_of(const absorb_axis *z, bool high, int z0, int nz, bool back) {
+/* Of the low or the high layer along z, for planes [z0, z0 + nz), counted inward from the outer edge. */
+static absorb_held absorb_held_of(const absorb_axis *z, bool high, int z0, int nz) {
   const int width = high ? z->hi : z->lo, first = high ? z->points - z0 - nz : z0;
-  const absorb_held h = {larger(back ? first - RADIUS : first, 0), smaller(first + nz, width),
-                         smaller(first + nz + (back ? RADIUS : ABSORB_BEYOND), width)};
-  return (back ? h.end : h.own) > h.begin ? h : (absorb_held){0};
+  const absorb_held h = {larger(first, 0), smaller(first + nz, width),
+                         smaller(first + nz + ABSORB_BEYOND, width)};
+  return h.own > h.begin ? h : (absorb_held){0};
 }
 
 /* Geometry alone: no pointers, no weights. Returns the floats of a state array of the axis. */
-static size_t absorb_set_axis(absorb_axis *a, const config *c, const slab *s, int axis, bool back) {
+static size_t absorb_set_axis(absorb_axis *a, const config *c, const slab *s, int axis) {
   const int points[ABSORB_AXES] = {s->nx, s->ny, s->nz_global};
   const size_t nx = (size_t)s->nx, ny = (size_t)s->ny, nz = (size_t)s->nz;
   *a = (absorb_axis){.lo = config_layer_width(c, (enum face)(2 * axis)),
@@ -91,8 +90,7 @@ static size_t absorb_set_axis(absorb_axis *a, const config *c, const slab *s, in
   const int layers = a->lo + a->hi;
   a->hi_last = layers - 1;
   if (axis < 2) return (size_t)layers * nz * (axis == 0 ? ny : nx);
-  const absorb_held lo = absorb_held_of(a, false, s->z0, s->nz, back),
-                    hi = absorb_held_of(a, true, s->z0, s->nz, back);
+  const absorb_held lo = absorb_held_of(a, false, s->z0, s->nz), hi = absorb_held_of(a, true, s->z0, s->nz);
   a->origin = s->z0;
   a->lo_first = lo.begin;
   a->hi_last = lo.end - lo.begin + hi.end - 1;
@@ -111,7 +109,7 @@ static size_t absorb_deal_out(absorb_args *a, const config *c, const slab *s, fl
   absorb_axis *axes = a->axis;
   size_t taken = 0;
   for (int i = 0; i < ABSORB_AXES; i++) {
-    const size_t floats = absorb_set_axis(&axes[i], c, s, i, false);
+    const size_t floats = absorb_set_axis(&axes[i], c, s, i);
     if (axes[i].lo + axes[i].hi == 0) continue;
     const absorb_addends addends = absorb_addends_of(&axes[0], c->boundary_width, s->nz);
     float **zeta_or_addends = i == 0 ? &a->addends : &axes[i].zeta;
@@ -161,8 +159,10 @@ static void absorb_set_weights(absorb *a, const config *c, const kernel_args *we
   }
 }
 
-static int absorb_zero(const absorb *a, char *to, size_t left, error *e) {
+int absorb_zero(absorb *a, char *to, size_t left, error *e) {
   const device_table *t = a->dev->table;
+  TRY(device_reserve(a->dev, &a->zeros, ABSORB_PINNED, MEMORY_PINNED, e));
+  memset(a->zeros.memory, 0, ABSORB_PINNED);
   for (size_t bytes; left; to += bytes, left -= bytes) {
     bytes = left < ABSORB_PINNED ? left : ABSORB_PINNED;
     TRY(t->copy(a->dev, STREAM_BOUNDARY, &(copy_args){to, a->zeros.memory, bytes, COPY_TO_DEVICE}, e));
@@ -171,16 +171,12 @@ static int absorb_zero(const absorb *a, char *to, size_t left, error *e) {
 }
 
 int absorb_clear(absorb *a, error *e) {
-  const device_table *t = a->dev->table;
-  TRY(device_reserve(a->dev, &a->zeros, ABSORB_PINNED, MEMORY_PINNED, e));
-  memset(a->zeros.memory, 0, ABSORB_PINNED);
-  for (int i = 0; i < ABSORB_AXES && !a->transposed; i++) {
+  for (int i = 0; i < ABSORB_AXES; i++) {
     const absorb_axis *axis = &a->args.axis[i];
     char *to = (char *)(axis->psi_in < axis->psi_out ? axis->psi_in : axis->psi_out);
     TRY(absorb_zero(a, to, (size_t)((const char *)axis->coefficients - to), e));
   }
-  if (a->transposed) TRY(absorb_zero(a, (char *)a->memory, a->back_floats * sizeof(float), e));
-  return t->sync(a->dev, STREAM_BOUNDARY, e);
+  return a->dev->table->sync(a->dev, STREAM_BOUNDARY, e);
 }
 
 /* Copies the coefficients of all axes to the device, through `block`: those of steps, then those of rest. The latter
@@ -235,72 +231,6 @@ void absorb_close(absorb *a) {
   *a = (absorb){0};
 }
 
-/* --- the way back ----------------------------------------------------------------------------------------- */
-
-/* Divides `memory` among the arrays of the axes; NULL: only counts. Returns the number of floats. */
-static size_t absorb_back_deal_out(absorb_back_args *a, const config *c, const slab *s, float *memory) {
-  size_t taken = 0;
-  for (int i = 0; i < ABSORB_AXES; i++) {
-    absorb_axis *axis = &a->layers.axis[i];
-    const size_t floats = absorb_set_axis(axis, c, s, i, true), each = floats ? absorb_apart(floats) : 0;
-    if (memory) {
-      axis->psi_in = memory + taken, axis->psi_out = memory + taken + each;
-      axis->zeta = memory + taken + 2 * each, a->chi_out[i] = memory + taken + 3 * each;
-    }
-    taken += 4 * each;
-  }
-  return taken;
-}
-
-size_t absorb_back_bytes(const config *c, const slab *s) {
-  absorb_back_args a;
-  return absorb_back_deal_out(&a, c, s, NULL) * sizeof(float);
-}
-
-int absorb_open_back(absorb *a, const problem *on, const absorb *forward, error *e) {
-  absorb_args *l = &a->back.layers;
-  void *memory;
-  *a = (absorb){.dev = on->dev, .z0 = on->slab->z0, .nz = on->slab->nz, .transposed = true};
-  a->back_floats = absorb_back_deal_out(&a->back, on->config, on->slab, NULL);
-  if (!a->back_floats) return 0;
-  TRY(on->dev->table->alloc(on->dev, &memory, a->back_floats * sizeof(float), MEMORY_DEVICE, e));
-  a->memory = memory;
-  absorb_back_deal_out(&a->back, on->config, on->slab, a->memory);
-  l->width = forward->args.width;
-  memcpy(l->difference, forward->args.difference, sizeof l->difference);
-  for (int i = 0; i < ABSORB_AXES; i++) {
-    const absorb_axis *from = &forward->args.axis[i];
-    l->axis[i].coefficients = from->coefficients, l->axis[i].center = from->center;
-    memcpy(l->axis[i].slope, from->slope, sizeof from->slope);
-  }
-  return absorb_clear(a, e);
-}
-
-static void absorb_back_swap(absorb_back_args *a) {
-  absorb_swap(&a->layers);
-  for (int i = 0; i < ABSORB_AXES; i++) {
-    float *next = a->chi_out[i];
-    a->chi_out[i] = a->layers.axis[i].zeta;
-    a->layers.axis[i].zeta = next;
-  }
-}
-
-static int absorb_back_launch(const absorb *a, int stream, const kernel *k, const kernel_args *field,
-                              error *e) {
-  const device_table *t = a->dev->table;
-  absorb_back_args args = a->back;
-  kernel_args with = *field;
-  args.layers.field = *field;
-  if (!args.sums || !(k->flags & KERNEL_GRADIENT) || !absorb_back_sums(&args.layers)) {
-    args.sums = NULL;
-    TRY(t->launch(a->dev, stream, k, field, e));
-    return t->apply(a->dev, stream, &operation_absorb_back, &args, e);
-  }
-  TRY(t->apply(a->dev, stream, &operation_absorb_back, &args, e));
-  with.terms.added = absorb_back_added(&args);
-  return t->launch(a->dev, stream, k, &with, e);
-}
-
 /* --- steps ---------------------------------------------------------------------------------------------- */
 
 bool absorb_needed(const absorb *a) {
@@ -310,7 +240,6 @@ bool absorb_needed(const absorb *a) {
 int absorb_launch(const absorb *a, int stream, const kernel *k, const kernel_args *field, error *e) {
   const device_table *t = a->dev->table;
   if (!absorb_needed(a)) return t->launch(a->dev, stream, k, field, e);
-  if (a->transposed) return absorb_back_launch(a, stream, k, field, e);
   absorb_args args = a->args;
   args.field = *field;
   args.field.counter = a->dev->counters ? &a->dev->counters[stream] : NULL;
@@ -319,39 +248,34 @@ int absorb_launch(const absorb *a, int stream, const kernel *k, const kernel_arg
   return t->apply(a->dev, stream, &operation_absorb, &args, e);
 }
 
-/* Half of the star's weights, and coefficients of rest. */
-static void absorb_rest(absorb_args *l, const kernel_args *half) {
-  l->field = *half;
-  for (int i = 0; i < ABSORB_AXES; i++) {
-    absorb_axis *axis = &l->axis[i];
-    axis->center /= 2, axis->slope[0] /= 2, axis->slope[1] /= 2;
-    if (axis->coefficients) axis->coefficients += absorb_coefficient_count(l->width);
-  }
+const float *absorb_rest_coefficients(const absorb *a, int axis) {
+  const float *steps = a->args.axis[axis].coefficients;
+  return steps ? steps + absorb_coefficient_count(a->args.width) : NULL;
 }
 
 int absorb_at_rest(absorb *a, const kernel_args *half, error *e) {
   const device_table *t = a->dev->table;
   absorb_args args = a->args;
-  absorb_back_args back = a->back;
-  absorb_rest(a->transposed ? &back.layers : &args, half);
-  back.sums = NULL;
-  TRY(a->transposed ? t->apply(a->dev, STREAM_INTERIOR, &operation_absorb_back, &back, e)
-                    : t->apply(a->dev, STREAM_INTERIOR, &operation_absorb, &args, e));
+  args.field = *half;
+  for (int i = 0; i < ABSORB_AXES; i++) {
+    absorb_axis *axis = &args.axis[i];
+    axis->center /= 2, axis->slope[0] /= 2, axis->slope[1] /= 2; /* as the weights */
+    axis->coefficients = absorb_rest_coefficients(a, i);
+  }
+  TRY(t->apply(a->dev, STREAM_INTERIOR, &operation_absorb, &args, e));
   TRY(t->sync(a->dev, STREAM_INTERIOR, e));
   return absorb_clear(a, e);
 }
 
 void absorb_advance(absorb *a, int steps) {
   if (steps & 1) absorb_swap(&a->args);
-  if (steps & 1 && a->transposed) absorb_back_swap(&a->back);
 }
 
 /* --- what checkpoints save ------------------------------------------------------------------------------ */
 
 /* The slices of a layer along z; the high layer's are mirrored. */
 static void absorb_add_slices(field *state, const absorb_axis *z, int nz) {
-  const absorb_held lo = absorb_held_of(z, false, z->origin, nz, false),
-                    hi = absorb_held_of(z, true, z->origin, nz, false);
+  const absorb_held lo = absorb_held_of(z, false, z->origin, nz), hi = absorb_held_of(z, true, z->origin, nz);
   const int local = lo.end - lo.begin;
   if (lo.end) state->slices[state->count++] = (field_slice){0, lo.begin, local, 0, lo.own - lo.begin};
   if (hi.end)

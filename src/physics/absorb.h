@@ -5,7 +5,7 @@
 
 #include <stdbool.h>
 #include "config/config.h"
-#include "kernels/layers/absorb_back.h"
+#include "kernels/layers/absorb.h"
 #include "device/device.h"
 #include "fields.h"
 #include "physics.h"
@@ -17,9 +17,6 @@ typedef struct absorb {
   float *memory;       /* device memory: psi twice, zeta or addends, coefficients */
   int z0, nz;          /* of the slab */
   device_buffer zeros; /* what absorb_clear copies */
-  bool transposed;     /* of the way back: then `back` counts, whose layers are as args */
-  absorb_back_args back;
-  size_t back_floats;
 } absorb;
 
 enum { ABSORB_PINNED = 1 << 20 /* bytes that layers take besides */ };
@@ -38,10 +35,8 @@ void absorb_plan(absorb *a, const problem *on);
  * nothing without absorbing faces. on->dev must outlive it; on->files is not used. Not collective. absorb_close it,
  * also after a failure. */
 int absorb_open(absorb *a, const problem *on, const kernel_args *weights, absorb_motion motion, error *e);
-/* The same for their transpose (absorb_back.h of kernels), beside `forward` layers, which are open and outlive it. */
-int absorb_open_back(absorb *a, const problem *on, const absorb *forward, error *e);
-/* Bytes of device memory that absorb_open_back takes on this slab. */
-size_t absorb_back_bytes(const config *c, const slab *s);
+/* Enqueues on STREAM_BOUNDARY that bytes of device memory become 0. */
+int absorb_zero(absorb *a, char *to, size_t bytes, error *e);
 /* Sets to 0 what the layers remember: as at the start of a run. Waits until that is done. */
 int absorb_clear(absorb *a, error *e);
 /* Does this slab have absorbing layers? */
@@ -52,10 +47,13 @@ bool absorb_needed(const absorb *a);
  * differ; each must cover all of x and y. */
 int absorb_launch(const absorb *a, int stream, const kernel *k, const kernel_args *field, error *e);
 
-/* Adds to half->out what layers, or their transpose, add of a field half->in that has always been there. `half`: the args
+/* Adds to half->out what layers add of a field half->in that has always been there. `half`: the args
  * of a step with half the star's weights. Without this a field that begins in a layer drifts at a constant velocity until
  * alpha stops it. Sets the layers' state to 0; waits until that is done. Only where absorb_needed. */
 int absorb_at_rest(absorb *a, const kernel_args *half, error *e);
+
+/* The coefficients of an axis then, as absorb_axis has them; NULL: it has no layers. */
+const float *absorb_rest_coefficients(const absorb *a, int axis);
 
 /* Call after `steps` steps are enqueued: the psi that the last one wrote becomes the current one. */
 void absorb_advance(absorb *a, int steps);

@@ -14,7 +14,7 @@ void initial_fill(const config *c, int z, float *values);
 
 /* Computes the field one step before the first, of a wave at rest, from the initial one: step->out from step->in, whose
  * ghosts are up to date. `step`: the arguments of a step of this wave; scratch: own point (0, 0, 0) of a field for
- * V / 2, with density; layers: the step's, or their transpose, which it clears; or NULL. Waits until it is done. */
+ * V / 2, with density; layers: the step's, which it clears; or NULL. Waits until it is done. */
 int initial_at_rest(device *dev, enum equation rest, const kernel_args *step, float *scratch, absorb *layers,
                     error *e);
 

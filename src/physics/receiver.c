@@ -333,15 +333,17 @@ int receivers_of_pass(receivers *r, int64_t step, int steps, wavefront_receivers
 int receivers_sample(receivers *r, const float *field, int64_t step, error *e) {
   if (!receivers_due(r, step)) return 0;
   if (r->local) TRY(receivers_make_room(r, 1, e));
-  const sample_args sample = {.field = field,
-                              .sigma = r->sigma,
-                              .pitch = r->slab->pitch,
-                              .plane = r->slab->plane,
-                              .ny = r->slab->ny,
-                              .nx = r->slab->nx,
-                              .receivers = r->places,
-                              .count = r->local,
-                              .samples = receivers_next_row(r, step)};
+  sample_args sample = {.field = field,
+                        .sigma = r->sigma,
+                        .back = r->back != NULL,
+                        .pitch = r->slab->pitch,
+                        .plane = r->slab->plane,
+                        .ny = r->slab->ny,
+                        .nx = r->slab->nx,
+                        .receivers = r->places,
+                        .count = r->local,
+                        .samples = receivers_next_row(r, step)};
+  if (r->back) sample.layers = *r->back;
   if (r->local == 0) return 0;
   TRY(r->dev->table->apply(r->dev, r->stream, &operation_sample, &sample, e));
   return receivers_move_some(r, 1, e);

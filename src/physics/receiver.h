@@ -57,8 +57,9 @@ typedef struct receivers {
   exact_time time;   /* whether dispersion is removed from what is written; a caller may raise its `extra` */
   struct receivers **parts; /* these are all of theirs (receivers_join); the list is owned, they are not */
   int part_count;
-  const float *sigma; /* of the device: sample_args; not owned */
-  int stream;         /* what takes samples and copies them runs on it: the halo's */
+  const float *sigma;         /* of the device: sample_args; not owned, as is the next one */
+  const surplus_layers *back; /* samples are of nu, from mu; NULL: they are of the field */
+  int stream;                 /* what takes samples and copies them runs on it: the halo's */
 } receivers;
 
 /* Which steps are sampled. */

@@ -143,9 +143,12 @@ static int sources_list_tiles(sources *s, source_spread *w, const source_tiling 
   for (size_t i = 0; i < all; i++) {
     const int first = i ? t->begin[i - 1] : 0, z = t->z_begin + (int)(i / plane);
     if (t->begin[i] > first)
-      w->tiles[s->tile_count++] =
-          (source_tile){z, (int)(i % plane / (size_t)t->nx) * t->rows, (int)(i % (size_t)t->nx) * TILE_X,
-                        first, t->begin[i] - first};
+      w->tiles[s->tile_count++] = (source_tile){z,
+                                                (int)(i % plane / (size_t)t->nx) * t->rows,
+                                                (int)(i % (size_t)t->nx) * TILE_X,
+                                                first,
+                                                t->begin[i] - first,
+                                                0};
     s->plane_begin[z + 1] = s->tile_count;
   }
   for (int z = t->z_end; z < t->b->nz; z++) s->plane_begin[z + 1] = s->tile_count;
@@ -523,8 +526,34 @@ static int sources_put(const sources *s, device_buffer *to, const void *from, si
                              e);
 }
 
+static bool sources_in_layer(const absorb_axis *a, int begin, int end) {
+  return absorb_locate(a, begin).inward || absorb_locate(a, end - 1).inward;
+}
+
+/* Numbers the tiles that layers reach, and takes memory for what these remember there. */
+static int sources_open_layers(sources *s, error *e) {
+  const slab *b = s->slab;
+  float *zeros;
+  s->stretched = 0;
+  for (source_tile *t = s->planned->tiles; s->layers && t < s->planned->tiles + s->tile_count; t++) {
+    const absorb_axis *axis = s->layers->args.axis;
+    if (sources_in_layer(&axis[0], t->x, smaller(t->x + TILE_X, b->nx)) ||
+        sources_in_layer(&axis[1], t->y, smaller(t->y + TILE_Y, b->ny)) ||
+        sources_in_layer(&axis[2], t->z, t->z + 1))
+      t->stretched = ++s->stretched;
+  }
+  if (!s->stretched) return 0;
+  const size_t floats = (size_t)s->stretched * ABSORB_AXES * TILE_Y * TILE_X;
+  TRY(ALLOC(e, zeros, floats, "the sources"));
+  sources_put(s, &s->kept.chi, zeros, floats * sizeof *zeros, e);
+  if (!e->id) s->dev->table->sync(s->dev, STREAM_BOUNDARY, e);
+  free(zeros);
+  return e->id;
+}
+
 int sources_open(sources *s, error *e) {
   if (s->place_count == 0) return 0;
+  TRY(sources_open_layers(s, e));
   const device_table *t = s->dev->table;
   const source_spread *w = s->planned;
   TRY(sources_put(s, &s->kept.tiles, w->tiles, (size_t)s->tile_count * sizeof *s->tiles, e));
@@ -555,6 +584,7 @@ void sources_close(sources *s) {
     device_release(s->dev, &s->kept.shares, MEMORY_DEVICE);
     device_release(s->dev, &s->kept.places, MEMORY_DEVICE);
     device_release(s->dev, &s->kept.signal, MEMORY_DEVICE);
+    device_release(s->dev, &s->kept.chi, MEMORY_DEVICE);
     device_release(s->dev, &s->kept.ring, MEMORY_PINNED);
     s->dev->table->unmake_events(s->dev, &s->kept.brought, 1);
   }
@@ -625,15 +655,19 @@ static int sources_bring(sources *s, int stream, int64_t step, error *e) {
 int sources_apply(sources *s, int stream, const kernel_args *args, int64_t step, error *e) {
   if (s->place_count == 0) return 0;
   const int begin = s->plane_begin[args->z_begin], end = s->plane_begin[args->z_end];
-  if (begin == end || (s->given.values && sources_given_none(&s->given, step))) return 0;
+  if (begin == end || (!s->stretched && s->given.values && sources_given_none(&s->given, step))) return 0;
   TRY(sources_bring(s, stream, step, e));
   const float *signals = s->dev->table->backend == BACKEND_HOST ? s->ring : s->signal;
-  const inject_args inject = {.field = *args,
-                              .tiles = s->tiles + begin,
-                              .count = end - begin,
-                              .shares = s->shares,
-                              .places = s->places,
-                              .signal = signals + sources_slot(s, step)};
+  inject_args inject = {.field = *args,
+                        .tiles = s->tiles + begin,
+                        .count = end - begin,
+                        .shares = s->shares,
+                        .places = s->places,
+                        .signal = signals + sources_slot(s, step)};
+  if (s->stretched) {
+    memcpy(inject.layers, s->layers->args.axis, sizeof inject.layers);
+    inject.width = s->layers->args.width, inject.chi = s->kept.chi.memory;
+  }
   return s->dev->table->apply(s->dev, stream, &operation_inject, &inject, e);
 }
 

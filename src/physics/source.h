@@ -3,12 +3,13 @@
 #define STENCIL_SOURCE_H
 
 #include "kernels/host/wavefront.h"
+#include "absorb.h"
 #include "physics.h"
 #include "source_set.h"
 
 /* What sources take of the device. It serves one shot after another. */
 typedef struct sources_memory {
-  device_buffer tiles, shares, places, signal, ring;
+  device_buffer tiles, shares, places, signal, ring, chi;
   device_event *brought; /* the signals computed last are on the device */
 } sources_memory;
 
@@ -48,6 +49,9 @@ typedef struct sources {
   int *
       key_of; /* of each signal, owned; of sources that are given (sources_plan_given): the index of its source */
   sources_given given;
+  const absorb *
+      layers; /* not owned; of sources that are given: layers that stretch what they add (stretch.h); NULL: none do */
+  int stretched;          /* tiles that these reach */
   struct sources **parts; /* these are all of theirs (sources_join); the list is owned, they are not */
   int part_count;
   struct source_spread *planned; /* what sources_open puts on the device; owned */
@@ -65,7 +69,7 @@ float sources_injected(const sources *s, int source, int64_t step);
 /* What strength = volume multiplies signals by: 1 over the cell of a grid point. */
 double sources_strength(const config *c);
 /* The same for `count` positions (m), none outside the grid, whose signals are given: before the first step the caller sets
- * s->given. */
+ * s->given, and before sources_open s->layers. */
 int sources_plan_given(sources *s, const problem *on, int count, const double (*positions)[3],
                        enum interpolation_kind how, error *e);
 /* Makes `s` of all sources of `count` others, planned on a slab of one row: those of parts[i] act in row i of `slab`. They

@@ -1,10 +1,11 @@
-/* Ghosts, point sources and receivers of operation.h against plain loops, bit for bit: for every cut of the planes, on the
+/* Ghosts, point sources, receivers and nu of mu against plain loops, bit for bit: for every cut of the planes, on the
  * host or, with the argument "cuda", on CUDA. */
 #include "tests/backend_main.h"
 #include <math.h>
 #include <stdio.h>
 #include "ghost_rules.h"
 #include "kernels/host/host_simd.h"
+#include "kernels/layers/surplus.h"
 
 static device *dev;
 /* A field on the device, and what it should hold. */
@@ -106,6 +107,30 @@ static void ghosts_are_images(void) {
   }
 }
 
+/* --- layers on the way back ------------------------------------------------------------------------------------- */
+
+enum { LAYER = 3 };
+static const float COEFFICIENTS[4 * LAYER + 2 * ABSORB_BEYOND] = {0.5f, 0.75f, 0.875f, -0.9f, -0.4f, -0.1f};
+
+/* Layers of LAYER points at those faces whose bits are set, where both fit and a face has no images. */
+static void set_layers(const kernel_args *a, unsigned faces, absorb_axis axis[ABSORB_AXES],
+                       const float *coefficients) {
+  const int n[ABSORB_AXES] = {a->nx, a->ny, a->nz};
+  for (int i = 0; i < ABSORB_AXES; i++) {
+    axis[i] = (absorb_axis){.coefficients = coefficients, .points = n[i]};
+    if (n[i] > 2 * LAYER && (faces >> 2 * i & 1)) axis[i].lo = LAYER;
+    if (n[i] > 2 * LAYER && (faces >> (2 * i + 1) & 1)) axis[i].hi = LAYER;
+  }
+}
+
+/* The coefficients at a place of an axis; false: it lies in no layer. */
+static bool in_layer(const absorb_axis *s, int at, float *a, float *b) {
+  const int i = at < s->lo ? at : at >= s->points - s->hi ? s->points - 1 - at : -1;
+  if (i < 0) return false;
+  *a = COEFFICIENTS[i], *b = COEFFICIENTS[LAYER + i];
+  return true;
+}
+
 /* --- point sources ---------------------------------------------------------------------------------------------- */
 
 enum { SIGNALS = 7, PLACES = 40 };
@@ -117,6 +142,8 @@ typedef struct source_lists {
   source_share *shares, *shares_on_device;
   int count, *plane_begin;
   float signals[SIGNALS], *signal, *medium; /* on the device; NULL: scale */
+  absorb_axis layers[ABSORB_AXES];          /* on the device: */
+  float *coefficients, *chi, *expected;     /* expected: chi of each point and axis */
   float *medium_on_host;
 } source_lists;
 
@@ -155,7 +182,7 @@ static void make_places(const kernel_args *a, source_lists *l, uint64_t *seed) {
 
 /* Those of tile (z, y, x), in their order. */
 static void make_tile(const kernel_args *a, source_lists *l, int z, int y, int x, int *shares) {
-  const int first = *shares;
+  const int first = *shares, number = l->count;
   for (int i = 0; i < PLACES; i++) {
     bool any = false;
     int unused[3];
@@ -164,7 +191,7 @@ static void make_tile(const kernel_args *a, source_lists *l, int z, int y, int x
             covers(a, &l->places[i], z, y + k / TILE_X, x + k % TILE_X, unused);
     if (any) l->shares[(*shares)++] = l->own[i];
   }
-  if (*shares > first) l->tiles[l->count++] = (source_tile){z, y, x, first, *shares - first};
+  if (*shares > first) l->tiles[l->count++] = (source_tile){z, y, x, first, *shares - first, number};
 }
 
 static void make_sources(const field *f, source_lists *l, bool medium, uint64_t seed) {
@@ -183,8 +210,12 @@ static void make_sources(const field *f, source_lists *l, bool medium, uint64_t 
   l->shares_on_device = on_device(l->shares, (size_t)shares * sizeof *l->shares);
   l->places_on_device = on_device(l->places, sizeof l->places);
   l->signal = on_device(l->signals, sizeof l->signals);
+  const size_t floats = slab_floats(&f->slab), chi = most * ABSORB_AXES * TILE_Y * TILE_X;
+  l->coefficients = on_device(COEFFICIENTS, sizeof COEFFICIENTS);
+  set_layers(a, (unsigned)seed, l->layers, l->coefficients);
+  l->expected = calloc(chi + ABSORB_AXES * floats, sizeof(float));
+  l->chi = on_device(l->expected, chi * sizeof(float));
   if (!medium) return;
-  const size_t floats = slab_floats(&f->slab);
   l->medium_on_host = malloc(floats * sizeof(float));
   for (size_t i = 0; i < floats; i++) l->medium_on_host[i] = test_random(&seed);
   l->medium = on_device(l->medium_on_host, floats * sizeof(float));
@@ -196,6 +227,9 @@ static void free_sources(source_lists *l) {
   free_on_device(l->places_on_device);
   free_on_device(l->signal);
   free_on_device(l->medium);
+  free_on_device(l->coefficients);
+  free_on_device(l->chi);
+  free(l->expected);
   free(l->tiles);
   free(l->shares);
   free(l->plane_begin);
@@ -203,12 +237,23 @@ static void free_sources(source_lists *l) {
 }
 
 static void enqueue_sources(const field *f, const source_lists *l, int stream, int begin, int end) {
-  inject_args a = {
-      .field = f->args, .shares = l->shares_on_device, .places = l->places_on_device, .signal = l->signal};
+  inject_args a = {.field = f->args,
+                   .shares = l->shares_on_device,
+                   .places = l->places_on_device,
+                   .signal = l->signal,
+                   .width = LAYER,
+                   .chi = l->chi};
+  memcpy(a.layers, l->layers, sizeof a.layers);
   a.field.z_begin = begin, a.field.z_end = end;
   a.tiles = l->tiles_on_device + l->plane_begin[begin];
   a.count = l->plane_begin[end] - l->plane_begin[begin];
   OK(dev->table->apply(dev, stream, &operation_inject, &a, &E));
+}
+
+/* The first tile of all is. */
+static bool unstretched(const source_lists *l, int z, int y, int x) {
+  const source_tile *t = l->tiles;
+  return z == t->z && y / TILE_Y * TILE_Y == t->y && x / TILE_X * TILE_X == t->x;
 }
 
 /* Source after source, at every point of the grid. */
@@ -223,6 +268,13 @@ static void expect_at(field *f, const source_lists *l, int z, int y, int x) {
     if (signal < 0) continue;
     s = fmaf((p->wz[at[0]] * p->wy[at[1]]) * p->wx[at[2]], l->signals[signal], s);
     any++;
+  }
+  for (int i = 0; any && i < ABSORB_AXES && !unstretched(l, z, y, x); i++) {
+    const int place[ABSORB_AXES] = {x, y, z};
+    float a, b, *chi = l->expected + ABSORB_AXES * (u - f->expected) + i;
+    if (!in_layer(&l->layers[i], place[i], &a, &b)) continue;
+    *chi = fmaf(a, *chi, b * s);
+    s += *chi;
   }
   if (any) *u = fmaf(l->medium ? *point(f, l->medium_on_host, z, y, x) : f->args.scale[0], s, *u);
   if (!isnan(imposed)) *u = imposed;
@@ -347,12 +399,216 @@ static void receivers_interpolate(bool host) {
   }
 }
 
+/* --- what the way back takes from mu ------------------------------------------------------------------------------ */
+
+enum { ROUNDS = 3, TERMS = 2 };
+
+/* Fields laid out as mu, on the device and as they should be. */
+enum { IMAGE, U, KAPPA, GRADIENT, AFTER, SIGMA, MEDIUM, FIELDS };
+typedef struct mu_fields {
+  field mu;
+  float *on[FIELDS], *host[FIELDS], *coefficients;
+  surplus_args args;
+  float *chi[ABSORB_AXES], *l, *last, *missing,
+      *r[TERMS]; /* expected, laid out as mu; l: after the last step, last: before */
+} mu_fields;
+
+static float *zeros_on_device(size_t floats) {
+  float *zeros = calloc(floats, sizeof *zeros), *on = on_device(zeros, floats * sizeof *zeros);
+  free(zeros);
+  return on;
+}
+
+/* A whole grid, or a slab that begins and ends in the layers along z. */
+static void open_surplus(mu_fields *m, const int n[3], unsigned faces, int memories, uint64_t seed) {
+  const bool part = seed % 2;
+  *m = (mu_fields){.coefficients = on_device(COEFFICIENTS, sizeof COEFFICIENTS)};
+  open_field(&m->mu, n[0], n[1], n[2], RULES[0], seed);
+  const size_t floats = slab_floats(&m->mu.slab);
+  surplus_args *a = &m->args;
+  *a = (surplus_args){.layers = {.width = LAYER, .nx = n[0], .ny = n[1], .nz = n[2]}, .field = m->mu.args};
+  set_layers(&m->mu.args, faces, a->layers.axis, m->coefficients);
+  if (part) a->layers.axis[2].points += 4, a->layers.axis[2].origin = 2;
+  for (int i = 0; i < FIELDS; i++) {
+    m->host[i] = malloc(floats * sizeof(float));
+    for (size_t k = 0; k < floats; k++) m->host[i][k] = 1.5f + test_random(&seed);
+    m->on[i] = on_device(m->host[i], floats * sizeof(float));
+  }
+  for (int i = 0; i < ABSORB_AXES; i++) {
+    a->layers.chi[i] = zeros_on_device(floats);
+    m->chi[i] = calloc(floats, sizeof(float));
+  }
+  float **const device_arrays[] = {&a->missing, &a->before, &a->last, &a->memory[0], &a->memory[1]},
+                **const expected[] = {&m->l, &m->last, &m->missing, &m->r[0], &m->r[1]};
+  for (int i = 0; i < 3 + TERMS; i++)
+    *device_arrays[i] = zeros_on_device(floats), *expected[i] = calloc(floats, sizeof(float));
+  kernel_terms *t = &a->field.terms;
+  a->mu = m->mu.args.out, a->image = point(&m->mu, m->on[IMAGE], 0, 0, 0);
+  a->after = point(&m->mu, m->on[AFTER], 0, 0, 0), a->field.medium[0] = point(&m->mu, m->on[MEDIUM], 0, 0, 0);
+  a->field.equation = EQUATION_WAVE;
+  *t = (kernel_terms){.memories = memories,
+                      .a = {0.6f, 0.9f},
+                      .b = {0.05f, 0.02f},
+                      .loss = point(&m->mu, m->on[KAPPA], 0, 0, 0),
+                      .recalled = point(&m->mu, m->on[U], 0, 0, 0),
+                      .gradient = point(&m->mu, m->on[GRADIENT], 0, 0, 0)};
+}
+
+static void close_surplus(mu_fields *m) {
+  surplus_args *a = &m->args;
+  float *const device_arrays[] = {a->missing,   a->before,    a->last,
+                                  a->memory[0], a->memory[1], m->coefficients},
+               *const expected[] = {m->l, m->last, m->missing, m->r[0], m->r[1]};
+  for (int i = 0; i < 4 + TERMS; i++) free_on_device(device_arrays[i]);
+  for (int i = 0; i < 3 + TERMS; i++) free(expected[i]);
+  for (int i = 0; i < ABSORB_AXES; i++) free_on_device(a->layers.chi[i]), free(m->chi[i]);
+  for (int i = 0; i < FIELDS; i++) free_on_device(m->on[i]), free(m->host[i]);
+  close_field(&m->mu);
+}
+
+static void enqueue_surplus(mu_fields *m, enum surplus_kind kind, int begin, int end) {
+  m->args.kind = kind, m->args.field.z_begin = begin, m->args.field.z_end = end;
+  OK(dev->table->apply(dev, STREAM_BOUNDARY, &operation_surplus, &m->args, &E));
+}
+
+/* e of a point; *in: it lies in a layer. */
+static float expect_e(mu_fields *m, int z, int y, int x, bool step, bool *in) {
+  const absorb_axis *axis = m->args.layers.axis;
+  const ptrdiff_t at = point(&m->mu, m->mu.expected, z, y, x) - m->mu.expected;
+  const int place[ABSORB_AXES] = {x, y, z + axis[2].origin};
+  float e = 0, a, b;
+  *in = false;
+  for (int i = 0; i < ABSORB_AXES; i++) {
+    float *chi = &m->chi[i][at];
+    if (place[i] < 0 || place[i] >= axis[i].points || !in_layer(&axis[i], place[i], &a, &b)) continue;
+    if (step) *chi = fmaf(a, *chi, b * (m->mu.expected[at] - e)) / (1 + b);
+    e += *chi, *in = true;
+  }
+  return e;
+}
+
+static void expect_step(mu_fields *m, int z, int y, int x) {
+  const kernel_terms *t = &m->args.field.terms;
+  const ptrdiff_t at = point(&m->mu, m->mu.expected, z, y, x) - m->mu.expected;
+  bool in;
+  const float e = expect_e(m, z, y, x, true, &in), u = m->host[U][at], kappa = m->host[KAPPA][at];
+  float l = e, all = 0;
+  if (!in || z < 0 || z >= m->mu.args.nz) return;
+  m->host[IMAGE][at] = fmaf(-u, e, m->host[IMAGE][at]);
+  for (int i = 0; i < t->memories; i++) l = fmaf(t->a[i], m->r[i][at], l), all += t->b[i];
+  if (t->memories) l /= fmaf(-kappa, all, 1);
+  for (int i = 0; i < t->memories; i++) m->r[i][at] = fmaf(t->a[i], m->r[i][at], t->b[i] * kappa * l);
+  m->missing[at] = fmaf(u, (l - m->l[at]) - (m->l[at] - m->last[at]), m->missing[at]);
+  m->last[at] = m->l[at], m->l[at] = l;
+}
+
+static void expect_end(mu_fields *m, int z, int y, int x) {
+  const ptrdiff_t at = point(&m->mu, m->mu.expected, z, y, x) - m->mu.expected;
+  bool in;
+  expect_e(m, z, y, x, false, &in);
+  if (!in) return;
+  m->mu.expected[at] -= m->l[at], m->host[AFTER][at] -= m->last[at];
+  m->host[GRADIENT][at] -= m->missing[at] / m->host[MEDIUM][at];
+}
+
+/* mu times the product of 1 + b, then over it. */
+static void expect_rest(mu_fields *m, int z, int y, int x) {
+  const absorb_axis *axis = m->args.layers.axis;
+  const int place[ABSORB_AXES] = {x, y, z + axis[2].origin};
+  float P = 1, a, b, *mu = point(&m->mu, m->mu.expected, z, y, x);
+  for (int i = 0; i < ABSORB_AXES; i++)
+    if (in_layer(&axis[i], place[i], &a, &b)) P *= 1 + b;
+  *mu = m->args.kind == SURPLUS_TIMES ? *mu * P : *mu / P;
+}
+
+static void expect_surplus(mu_fields *m, void (*expect)(mu_fields *m, int z, int y, int x), int begin,
+                           int end) {
+  for (int z = begin; z < end; z++)
+    for (int y = 0; y < m->mu.args.ny; y++)
+      for (int x = 0; x < m->mu.args.nx; x++) expect(m, z, y, x);
+}
+
+/* nu times sigma where sources are, ghosts along z too. */
+static void check_nu(mu_fields *m, uint64_t seed) {
+  source_lists l;
+  field nu = m->mu;
+  nu.expected = malloc(slab_floats(&nu.slab) * sizeof(float));
+  bool in;
+  make_receivers(&nu.args, &l, &seed);
+  for (int z = -RADIUS; z < nu.args.nz + RADIUS; z++)
+    for (int y = 0; y < nu.args.ny; y++)
+      for (int x = 0; x < nu.args.nx; x++) {
+        const ptrdiff_t at = point(&nu, nu.expected, z, y, x) - nu.expected;
+        nu.expected[at] = (m->mu.expected[at] - expect_e(m, z, y, x, false, &in)) * m->host[SIGMA][at];
+      }
+  float samples[PLACES] = {0}, *on = on_device(samples, sizeof samples);
+  l.places_on_device = on_device(l.places, sizeof l.places);
+  const sample_args a = {.field = nu.args.out,
+                         .sigma = point(&nu, m->on[SIGMA], 0, 0, 0),
+                         .back = true,
+                         .pitch = nu.slab.pitch,
+                         .plane = nu.slab.plane,
+                         .ny = nu.args.ny,
+                         .nx = nu.args.nx,
+                         .receivers = l.places_on_device,
+                         .count = PLACES,
+                         .samples = on,
+                         .layers = m->args.layers};
+  OK(dev->table->apply(dev, STREAM_BOUNDARY, &operation_sample, &a, &E));
+  OK(dev->table->copy(dev, STREAM_BOUNDARY, &(copy_args){samples, on, sizeof samples, COPY_TO_HOST}, &E));
+  OK(dev->table->sync(dev, STREAM_BOUNDARY, &E));
+  check_samples(&nu, &l, NULL, samples);
+  free_on_device(on);
+  free_on_device(l.places_on_device);
+  free(nu.expected);
+}
+
+static void check_surplus(mu_fields *m, enum surplus_kind kind) {
+  const int checked[] = {IMAGE, GRADIENT, AFTER};
+  check_field(&m->mu);
+  for (int i = 0; i < 3; i++) {
+    field f = m->mu;
+    f.memory = m->on[checked[i]], f.expected = m->host[checked[i]];
+    if (kind == SURPLUS_END || i == 0) check_field(&f);
+  }
+}
+
+/* After steps in which all is done at once, or cut in three. */
+static void nu_is_made_of_mu(void) {
+  for (int i = 0; i < 4 * SIZE_COUNT; i++) {
+    const int *n = SIZES[i % SIZE_COUNT], begin = -RADIUS * (i / 2 % 2), end = n[2] - begin;
+    mu_fields m;
+    open_surplus(&m, n, i < 2 ? 63 : 7 * (unsigned)i, i % 3 % (TERMS + 1), 500 + (uint64_t)i);
+    const absorb_axis *z = &m.args.layers.axis[2]; /* beyond a layer there is nothing */
+    const int first = z->lo && begin < -z->origin ? -z->origin : begin,
+              last = z->hi && end > z->points - z->origin ? z->points - z->origin : end;
+    for (int k = 0; k < ROUNDS; k++) {
+      enqueue_surplus(&m, SURPLUS_STEP, first, k ? 2 : last);
+      if (k) enqueue_surplus(&m, SURPLUS_STEP, 2, n[2] - 2);
+      if (k) enqueue_surplus(&m, SURPLUS_STEP, n[2] - 2, last);
+      expect_surplus(&m, expect_step, first, last);
+      check_surplus(&m, SURPLUS_STEP);
+    }
+    if (begin < 0) check_nu(&m, 600 + (uint64_t)i);
+    enqueue_surplus(&m, SURPLUS_END, 0, n[2]);
+    expect_surplus(&m, expect_end, 0, n[2]);
+    check_surplus(&m, SURPLUS_END);
+    for (int kind = SURPLUS_TIMES; kind <= SURPLUS_OVER; kind++) {
+      enqueue_surplus(&m, (enum surplus_kind)kind, 0, n[2]);
+      expect_surplus(&m, expect_rest, 0, n[2]);
+      check_surplus(&m, SURPLUS_STEP);
+    }
+    close_surplus(&m);
+  }
+}
+
 static void run_all(const char *backend, int threads) {
   const device_options options = {.local_ranks = 1, .threads = threads};
   OK(device_open(backend, &options, &dev, &E));
   ghosts_are_images();
   sources_add_up();
   receivers_interpolate(strcmp(backend, "host") == 0);
+  nu_is_made_of_mu();
   dev->table->close(dev);
 }
 

@@ -1,0 +1,53 @@
+/* What the way back takes from mu, on the host: row by row, in runs of points that lie in the same layers, in loops of which the
+ * compiler makes vectors, once for each set of instructions. */
+#include "surplus.h"
+#include "base/isa.h"
+#include "kernels/host_share.h"
+
+#define SURPLUS_ROWS(isa, target)                                                                            \
+  target static void surplus_run_##isa(const surplus_args *a, const surplus_run *r, int n) {                 \
+    surplus_step(a, r, n);                                                                                   \
+  }
+HOST_ISAS(SURPLUS_ROWS)
+
+/* Points from p to before `end` in its row. */
+static void surplus_do(const surplus_args *a, const surplus_shell *shell, absorb_point p, int end) {
+  for (; p.x < end; p.x += SURPLUS_MOST) {
+    const int n = smaller(SURPLUS_MOST, end - p.x);
+    surplus_run r = surplus_run_of(a, shell, p);
+    if (a->kind == SURPLUS_STEP) {
+      HOST_ISA_OF(surplus_run)(a, &r, n);
+      continue;
+    }
+    for (absorb_point q = p; q.x < p.x + n; q.x++) {
+      r = surplus_run_of(a, shell, q);
+      surplus_finish(a, q, &r);
+    }
+  }
+}
+
+static void surplus_host(const void *args, int part, int parts) {
+  const surplus_args *a = args;
+  const surplus_layers *s = &a->layers;
+  const absorb_axis *x = &s->axis[0];
+  const surplus_shell shell = surplus_shell_of(s, 0, s->nz);
+  const int rows = (a->field.z_end - a->field.z_begin) * s->ny, end = host_share_begin(rows, part + 1, parts);
+  for (int row = host_share_begin(rows, part, parts); row < end; row++) {
+    absorb_point p = {a->field.z_begin + row / s->ny, row % s->ny, 0};
+    surplus_do(a, &shell, p, x->lo);
+    p.x = x->lo;
+    if (surplus_locate(&s->axis[1], p.y).inward || surplus_locate(&s->axis[2], p.z).inward)
+      surplus_do(a, &shell, p, s->nx - x->hi);
+    p.x = s->nx - x->hi;
+    surplus_do(a, &shell, p, s->nx);
+  }
+}
+
+/* Rows with layers along y or z take longer. */
+static int surplus_pieces(const void *args, int threads) {
+  (void)args;
+  return threads > 1 ? 4 : 1;
+}
+
+OPERATION(surplus, "what the way back takes from mu", surplus_args, .host = surplus_host,
+          .pieces = surplus_pieces)

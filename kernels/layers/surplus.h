@@ -1,0 +1,191 @@
+/* What the way back takes from mu to make nu of it: e = mu - nu (stretch.h), in one pass over the points of layers after each step.
+ * m lambda is nu without what absorption damps; so l, e without it, is mu's share of that:
+ *   l = (e + sum a_l r_l) / (1 - kappa sum b_l),   r_l = a_l r_l + b_l kappa l;   without absorption l = e
+ * The steps add u times what m multiplies to the gradient, of mu; of that of nu they lack
+ *   g -= sum over the steps of u (l - 2 l(before) + l(before that)) / m
+ * which `missing` gathers, without m. Nothing here touches what steps touch: so they may go on meanwhile. */
+#ifndef STENCIL_SURPLUS_H
+#define STENCIL_SURPLUS_H
+
+#include "absorb.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum surplus_kind {
+  SURPLUS_STEP, /* after a step: chi, of ghosts too; of own points `missing`, the image and what belongs to l */
+  SURPLUS_END, /* makes of mu of steps 0 and 1, without what absorption damps, m lambda, and ends the gradient */
+  SURPLUS_TIMES, /* mu times P of layers that forget at once (absorb_at_rest): the product of 1 + b */
+  SURPLUS_OVER   /* ... over it */
+};
+
+/* Points of the planes [field.z_begin, field.z_end) that lie in layers. The arrays of own points have a value for each
+ * of these, plane after plane (surplus_shell). */
+typedef struct surplus_args {
+  enum surplus_kind kind;
+  surplus_layers layers;
+  kernel_args field; /* media, terms, geometry */
+  float *mu, *after; /* own point (0, 0, 0) of the field of this step, and of that of the step after */
+  float *image;      /* laid out likewise: gets -u e; or NULL */
+  float *missing, *before,
+      *last; /* last: of l, of the step done last, only with absorption; before: of the one after that */
+  float *memory[MEMORIES_MAX]; /* r */
+} surplus_args;
+extern const operation operation_surplus;
+
+/* The points of layers in the planes of a slab: all in planes below `low` and from `high` on, `ring` in the others. */
+typedef struct surplus_shell {
+  int low, high;
+  ptrdiff_t full, ring;
+} surplus_shell;
+
+GHOSTS_INLINE int surplus_between(int at, int least, int most) {
+  return at < least ? least : at > most ? most : at;
+}
+
+/* Of the planes [begin, end). */
+GHOSTS_INLINE surplus_shell surplus_shell_of(const surplus_layers *s, int begin, int end) {
+  const absorb_axis *x = &s->axis[0], *y = &s->axis[1], *z = &s->axis[2];
+  const ptrdiff_t nx = s->nx, rows = y->lo + y->hi;
+  surplus_shell of = {surplus_between(z->lo - z->origin, begin, end), 0, nx * s->ny,
+                      rows * nx + (s->ny - rows) * (x->lo + x->hi)};
+  of.high = surplus_between(z->points - z->hi - z->origin, of.low, end);
+  return of;
+}
+
+/* Points of layers in the planes from `begin` to before `z`. */
+GHOSTS_INLINE ptrdiff_t surplus_count(const surplus_shell *s, int begin, int z) {
+  const int ring = surplus_between(z, s->low, s->high) - s->low;
+  return (z - begin - ring) * s->full + ring * s->ring;
+}
+
+/* Which point of its plane's it is. */
+GHOSTS_INLINE ptrdiff_t surplus_in_plane(const surplus_layers *s, const surplus_shell *shell,
+                                         absorb_point p) {
+  const absorb_axis *x = &s->axis[0], *y = &s->axis[1];
+  const ptrdiff_t nx = s->nx, ends = x->lo + x->hi;
+  if (p.z < shell->low || p.z >= shell->high || p.y < y->lo) return p.y * nx + p.x;
+  if (p.y >= s->ny - y->hi) return shell->ring - (s->ny - p.y) * nx + p.x;
+  return y->lo * nx + (p.y - y->lo) * ends + (p.x < x->lo ? p.x : p.x - (nx - ends));
+}
+
+/* --- a run of points, for all backends -------------------------------------------------------------------------- */
+
+#ifdef __CUDACC__
+#define SURPLUS_EACH
+#define SURPLUS_INLINE GHOSTS_INLINE
+#else /* or they are not of the caller's set of instructions */
+#define SURPLUS_EACH   _Pragma("GCC ivdep")
+#define SURPLUS_INLINE static inline __attribute__((always_inline))
+#endif
+
+#ifdef __CUDA_ARCH__
+enum { SURPLUS_MOST = 1 };
+#else
+enum { SURPLUS_MOST = 256 };
+#endif
+
+/* Points beside each other in a row that lie in the same layers. */
+typedef struct surplus_run {
+  float *chi[ABSORB_AXES]; /* of the first point; NULL: it lies in no layer of the axis */
+  const float *coefficients[ABSORB_AXES];
+  int along;           /* of x: how these follow each other */
+  ptrdiff_t at, shell; /* of the first point: in fields, in arrays of own points */
+  bool own;
+} surplus_run;
+
+/* `shell`: of the slab's own planes. */
+GHOSTS_INLINE surplus_run surplus_run_of(const surplus_args *a, const surplus_shell *shell, absorb_point p) {
+  const surplus_layers *s = &a->layers;
+  const int place[ABSORB_AXES] = {p.x, p.y, p.z};
+  surplus_run r;
+  r.along = 1, r.own = p.z >= 0 && p.z < s->nz;
+  r.at = (ptrdiff_t)a->field.plane * p.z + (ptrdiff_t)a->field.pitch * p.y + p.x;
+  r.shell = r.own ? surplus_count(shell, 0, p.z) + surplus_in_plane(s, shell, p) : 0;
+  POINTS_UNROLL for (int i = 0; i < ABSORB_AXES; i++) {
+    const absorb_place in = surplus_locate(&s->axis[i], place[i]);
+    r.chi[i] = in.inward ? surplus_chi(s, i, p) : NULL;
+    r.coefficients[i] = s->axis[i].coefficients + in.i;
+    if (i == 0 && in.inward < 0) r.along = -1;
+  }
+  return r;
+}
+
+/* e, and in `had` what it was, of `n` points, axis after axis; `along`: from a point's coefficients to the next one's. */
+SURPLUS_INLINE void surplus_along(const float *c, int width, int along, const float *mu, float *chi, float *e,
+                                  float *had, int n) {
+  SURPLUS_EACH for (int k = 0; k < n; k++) {
+    const float a = c[along * k], b = c[width + along * k], before = chi[k],
+                now = fmaf(a, before, b * (mu[k] - e[k])) / (1 + b);
+    had[k] += before;
+    e[k] += now;
+    chi[k] = now;
+  }
+}
+
+/* Makes l of e. */
+SURPLUS_INLINE void surplus_undamp(const surplus_args *a, const surplus_run *r, float *l, int n) {
+  const kernel_terms *t = &a->field.terms;
+  const float *kappa = t->loss + r->at;
+  float strength = 0;
+  for (int i = 0; i < t->memories; i++) {
+    const float *memory = a->memory[i] + r->shell;
+    strength += t->b[i];
+    SURPLUS_EACH for (int k = 0; k < n; k++) l[k] = fmaf(t->a[i], memory[k], l[k]);
+  }
+  SURPLUS_EACH for (int k = 0; k < n; k++) l[k] /= fmaf(-kappa[k], strength, 1);
+  for (int i = 0; i < t->memories; i++) {
+    float *memory = a->memory[i] + r->shell;
+    SURPLUS_EACH for (int k = 0; k < n; k++) memory[k] = fmaf(t->a[i], memory[k], t->b[i] * kappa[k] * l[k]);
+  }
+}
+
+/* SURPLUS_STEP, of n points at most SURPLUS_MOST. */
+SURPLUS_INLINE void surplus_step(const surplus_args *a, const surplus_run *r, int n) {
+  const float *mu = a->mu + r->at, *u = a->field.terms.recalled + r->at;
+  const int width = a->layers.width, relaxes = a->field.terms.memories > 0;
+  float *missing = a->missing + r->shell, *before = a->before + r->shell, *last = a->last + r->shell;
+  float e[SURPLUS_MOST], had[SURPLUS_MOST], sum[SURPLUS_MOST], oldest[SURPLUS_MOST];
+  SURPLUS_EACH for (int k = 0; k < n; k++) {
+    e[k] = had[k] = 0;
+    sum[k] = r->own ? missing[k] : 0,
+    oldest[k] = r->own ? before[k] : 0; /* early: no compiler moves loads up */
+  }
+  if (r->chi[0] && r->along > 0)
+    surplus_along(r->coefficients[0], width, 1, mu, r->chi[0], e, had, n);
+  else if (r->chi[0])
+    surplus_along(r->coefficients[0], width, -1, mu, r->chi[0], e, had, n);
+  POINTS_UNROLL for (int i = 1; i < ABSORB_AXES; i++) if (r->chi[i])
+      surplus_along(r->coefficients[i], width, 0, mu, r->chi[i], e, had, n);
+  if (!r->own) return;
+  if (a->image) {
+    float *image = a->image + r->at;
+    SURPLUS_EACH for (int k = 0; k < n; k++) image[k] = fmaf(-u[k], e[k], image[k]);
+  }
+  if (relaxes) surplus_undamp(a, r, e, n);
+  SURPLUS_EACH for (int k = 0; k < n; k++) {
+    if (relaxes) had[k] = last[k], last[k] = e[k];
+    missing[k] = fmaf(u[k], (e[k] - had[k]) - (had[k] - oldest[k]), sum[k]);
+    before[k] = had[k];
+  }
+}
+
+/* The other kinds, of an own point. */
+GHOSTS_INLINE void surplus_finish(const surplus_args *a, absorb_point p, const surplus_run *r) {
+  float *mu = a->mu + r->at, P = 1;
+  POINTS_UNROLL for (int i = 0; i < ABSORB_AXES; i++) if (r->chi[i]) P *=
+      1 + r->coefficients[i][a->layers.width];
+  if (a->kind != SURPLUS_END) {
+    *mu = a->kind == SURPLUS_TIMES ? *mu * P : *mu / P;
+    return;
+  }
+  *mu -= a->field.terms.memories ? a->last[r->shell] : surplus_at(&a->layers, p);
+  a->after[r->at] -= a->before[r->shell];
+  a->field.terms.gradient[r->at] -= a->missing[r->shell] / point_gain_at(&a->field, r->at);
+}
+
+#ifdef __cplusplus
+}
+#endif
+#endif
