@@ -4,16 +4,19 @@
 #include "base/isa.h"
 #include "kernels/host_share.h"
 
+enum { RUN = 256 /* points, the most at a time */ };
+
 #define SURPLUS_ROWS(isa, target)                                                                            \
   target static void surplus_run_##isa(const surplus_args *a, const surplus_run *r, int n) {                 \
-    surplus_step(a, r, n);                                                                                   \
+    float e[RUN], l[RUN];                                                                                    \
+    for (int i = 0; i < a->steps; i++) surplus_step(a, &a->seen[i], r, e, l, n);                             \
   }
 HOST_ISAS(SURPLUS_ROWS)
 
 /* Points from p to before `end` in its row. */
 static void surplus_do(const surplus_args *a, const surplus_shell *shell, absorb_point p, int end) {
-  for (; p.x < end; p.x += SURPLUS_MOST) {
-    const int n = smaller(SURPLUS_MOST, end - p.x);
+  for (; p.x < end; p.x += RUN) {
+    const int n = smaller(RUN, end - p.x);
     surplus_run r = surplus_run_of(a, shell, p);
     if (a->kind == SURPLUS_STEP) {
       HOST_ISA_OF(surplus_run)(a, &r, n);
@@ -21,7 +24,7 @@ static void surplus_do(const surplus_args *a, const surplus_shell *shell, absorb
     }
     for (absorb_point q = p; q.x < p.x + n; q.x++) {
       r = surplus_run_of(a, shell, q);
-      surplus_finish(a, q, &r);
+      surplus_finish(a, surplus_at(&a->layers, q), &r);
     }
   }
 }

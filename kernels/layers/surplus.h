@@ -14,11 +14,17 @@ extern "C" {
 #endif
 
 enum surplus_kind {
-  SURPLUS_STEP, /* after a step: chi, of ghosts too; of own points `missing`, the image and what belongs to l */
+  SURPLUS_STEP, /* after a step, or two: chi, of ghosts too; of own points `missing`, the image and what belongs to l */
   SURPLUS_END, /* makes of mu of steps 0 and 1, without what absorption damps, m lambda, and ends the gradient */
   SURPLUS_TIMES, /* mu times P of layers that forget at once (absorb_at_rest): the product of 1 + b */
   SURPLUS_OVER   /* ... over it */
 };
+
+/* mu and the forward field of a step: their own point (0, 0, 0). */
+typedef struct surplus_seen {
+  const float *mu, *u;
+} surplus_seen;
+enum { SURPLUS_STEPS = 2 };
 
 /* Points of the planes [field.z_begin, field.z_end) that lie in layers. The arrays of own points have a value for each
  * of these, plane after plane (surplus_shell). */
@@ -26,8 +32,11 @@ typedef struct surplus_args {
   enum surplus_kind kind;
   surplus_layers layers;
   kernel_args field; /* media, terms, geometry */
-  float *mu, *after; /* own point (0, 0, 0) of the field of this step, and of that of the step after */
-  float *image;      /* laid out likewise: gets -u e; or NULL */
+  float *mu,
+      *after; /* SURPLUS_END: own point (0, 0, 0) of the field of this step, and of that of the step after */
+  surplus_seen seen[SURPLUS_STEPS]; /* SURPLUS_STEP: the steps that are looked at, */
+  int steps;                        /* so many, in their order */
+  float *image;                     /* laid out likewise: gets -u e; or NULL */
   float *missing, *before,
       *last; /* last: of l, of the step done last, only with absorption; before: of the one after that */
   float *memory[MEMORIES_MAX]; /* r */
@@ -80,11 +89,15 @@ GHOSTS_INLINE ptrdiff_t surplus_in_plane(const surplus_layers *s, const surplus_
 #define SURPLUS_INLINE static inline __attribute__((always_inline))
 #endif
 
-#ifdef __CUDA_ARCH__
-enum { SURPLUS_MOST = 1 };
-#else
-enum { SURPLUS_MOST = 256 };
-#endif
+/* chi of an axis after a step; e: what the axes before it make. */
+GHOSTS_INLINE float surplus_next(float a, float b, float chi, float mu, float e) {
+  return fmaf(a, chi, b * (mu - e)) / (1 + b);
+}
+
+/* `missing` after a step; had, before: l of the two steps before it. */
+GHOSTS_INLINE float surplus_lacks(float u, float l, float had, float before, float missing) {
+  return fmaf(u, (l - had) - (had - before), missing);
+}
 
 /* Points beside each other in a row that lie in the same layers. */
 typedef struct surplus_run {
@@ -112,13 +125,12 @@ GHOSTS_INLINE surplus_run surplus_run_of(const surplus_args *a, const surplus_sh
   return r;
 }
 
-/* e, and in `had` what it was, of `n` points, axis after axis; `along`: from a point's coefficients to the next one's. */
+/* e and what it was of `n` points, axis after axis; `along`: from a point's coefficients to the next one's. */
 SURPLUS_INLINE void surplus_along(const float *c, int width, int along, const float *mu, float *chi, float *e,
-                                  float *had, int n) {
+                                  float *before, int n) {
   SURPLUS_EACH for (int k = 0; k < n; k++) {
-    const float a = c[along * k], b = c[width + along * k], before = chi[k],
-                now = fmaf(a, before, b * (mu[k] - e[k])) / (1 + b);
-    had[k] += before;
+    const float had = chi[k], now = surplus_next(c[along * k], c[width + along * k], had, mu[k], e[k]);
+    before[k] += had;
     e[k] += now;
     chi[k] = now;
   }
@@ -141,38 +153,36 @@ SURPLUS_INLINE void surplus_undamp(const surplus_args *a, const surplus_run *r, 
   }
 }
 
-/* SURPLUS_STEP, of n points at most SURPLUS_MOST. */
-SURPLUS_INLINE void surplus_step(const surplus_args *a, const surplus_run *r, int n) {
-  const float *mu = a->mu + r->at, *u = a->field.terms.recalled + r->at;
+/* SURPLUS_STEP, of one step; e and l: scratch of n floats. */
+SURPLUS_INLINE void surplus_step(const surplus_args *a, const surplus_seen *of, const surplus_run *r,
+                                 float *e, float *l, int n) {
+  const float *mu = of->mu + r->at, *u = of->u + r->at;
   const int width = a->layers.width, relaxes = a->field.terms.memories > 0;
-  float *missing = a->missing + r->shell, *before = a->before + r->shell, *last = a->last + r->shell;
-  float e[SURPLUS_MOST], had[SURPLUS_MOST], sum[SURPLUS_MOST], oldest[SURPLUS_MOST];
-  SURPLUS_EACH for (int k = 0; k < n; k++) {
-    e[k] = had[k] = 0;
-    sum[k] = r->own ? missing[k] : 0,
-    oldest[k] = r->own ? before[k] : 0; /* early: no compiler moves loads up */
-  }
+  float *missing = a->missing + r->shell, *before = a->before + r->shell;
+  SURPLUS_EACH for (int k = 0; k < n; k++) e[k] = l[k] = 0;
   if (r->chi[0] && r->along > 0)
-    surplus_along(r->coefficients[0], width, 1, mu, r->chi[0], e, had, n);
+    surplus_along(r->coefficients[0], width, 1, mu, r->chi[0], e, l, n);
   else if (r->chi[0])
-    surplus_along(r->coefficients[0], width, -1, mu, r->chi[0], e, had, n);
+    surplus_along(r->coefficients[0], width, -1, mu, r->chi[0], e, l, n);
   POINTS_UNROLL for (int i = 1; i < ABSORB_AXES; i++) if (r->chi[i])
-      surplus_along(r->coefficients[i], width, 0, mu, r->chi[i], e, had, n);
+      surplus_along(r->coefficients[i], width, 0, mu, r->chi[i], e, l, n);
   if (!r->own) return;
   if (a->image) {
     float *image = a->image + r->at;
     SURPLUS_EACH for (int k = 0; k < n; k++) image[k] = fmaf(-u[k], e[k], image[k]);
   }
   if (relaxes) surplus_undamp(a, r, e, n);
+  float *last = relaxes ? a->last + r->shell : NULL;
   SURPLUS_EACH for (int k = 0; k < n; k++) {
-    if (relaxes) had[k] = last[k], last[k] = e[k];
-    missing[k] = fmaf(u[k], (e[k] - had[k]) - (had[k] - oldest[k]), sum[k]);
-    before[k] = had[k];
+    const float had = relaxes ? last[k] : l[k];
+    missing[k] = surplus_lacks(u[k], e[k], had, before[k], missing[k]);
+    before[k] = had;
+    if (relaxes) last[k] = e[k];
   }
 }
 
-/* The other kinds, of an own point. */
-GHOSTS_INLINE void surplus_finish(const surplus_args *a, absorb_point p, const surplus_run *r) {
+/* The other kinds, of an own point; e: its own. */
+GHOSTS_INLINE void surplus_finish(const surplus_args *a, float e, const surplus_run *r) {
   float *mu = a->mu + r->at, P = 1;
   POINTS_UNROLL for (int i = 0; i < ABSORB_AXES; i++) if (r->chi[i]) P *=
       1 + r->coefficients[i][a->layers.width];
@@ -180,7 +190,7 @@ GHOSTS_INLINE void surplus_finish(const surplus_args *a, absorb_point p, const s
     *mu = a->kind == SURPLUS_TIMES ? *mu * P : *mu / P;
     return;
   }
-  *mu -= a->field.terms.memories ? a->last[r->shell] : surplus_at(&a->layers, p);
+  *mu -= a->field.terms.memories ? a->last[r->shell] : e;
   a->after[r->at] -= a->before[r->shell];
   a->field.terms.gradient[r->at] -= a->missing[r->shell] / point_gain_at(&a->field, r->at);
 }

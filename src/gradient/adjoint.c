@@ -340,9 +340,11 @@ static int adjoint_look_at_field(void *self, const float *field, int64_t step, i
   const kernel_args *k = &a->back.args;
   const size_t origin = slab_offset(a->back.slab, 0, 0, 0);
   const bool own = a->step <= a->shot->engine->physics.steps;
-  const int ghosts = a->shot->config->gradient_signals ? RADIUS : 0; /* these are sampled */
+  const bool signals = a->shot->config->gradient_signals;
+  const int ghosts = signals ? RADIUS : 0; /* these are sampled */
+  const bool holds = !signals && !a->image && a->step > a->begin;
   stream = adjoint_stream(a, stream);
-  TRY(surplus_after_step(&a->surplus, stream, k, field, (zrange){-ghosts, k->nz + ghosts}, e));
+  TRY(surplus_after_step(&a->surplus, stream, k, field, (zrange){-ghosts, k->nz + ghosts}, holds, e));
   const scale_args add = {.kind = SCALE_ADD,
                           .from = k->terms.recalled,
                           .by = field,

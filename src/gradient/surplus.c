@@ -67,6 +67,7 @@ void surplus_close(surplus *u) {
 }
 
 int surplus_clear(surplus *u, error *e) {
+  u->args.steps = 0;
   if (!u->memory) return 0;
   TRY(absorb_zero(u->layers, u->memory, u->bytes, e));
   return u->dev->table->sync(u->dev, STREAM_BOUNDARY, e);
@@ -83,10 +84,15 @@ static int surplus_apply(surplus *u, int stream, const kernel_args *args, zrange
 }
 
 int surplus_after_step(surplus *u, int stream, const kernel_args *args, const float *mu, zrange planes,
-                       error *e) {
+                       bool holds, error *e) {
+  surplus_args *a = &u->args;
   if (!u->memory) return 0;
-  u->args.kind = SURPLUS_STEP, u->args.mu = (float *)(uintptr_t)mu;
-  return surplus_apply(u, stream, args, planes, e);
+  a->seen[a->steps++] = (surplus_seen){mu, args->terms.recalled};
+  if (holds && a->steps < SURPLUS_STEPS) return 0;
+  a->kind = SURPLUS_STEP;
+  surplus_apply(u, stream, args, planes, e);
+  a->steps = 0;
+  return e->id;
 }
 
 static int surplus_whole(surplus *u, enum surplus_kind kind, const kernel_args *args, error *e) {

@@ -23,9 +23,10 @@ void surplus_close(surplus *u);
 int surplus_clear(surplus *u, error *e);
 
 /* Enqueues what follows a step (surplus_kind) in planes [begin, end), in fields of args->nz planes. mu: of the step, args: of its
- * launches; the ghosts of mu that are in these planes are up to date. */
+ * launches; the ghosts of mu that are in these planes are up to date. `holds`: another step of the same ring follows, whose
+ * call does both in one visit of the points; until then both fields of mu, and u, must stay as they are. */
 int surplus_after_step(surplus *u, int stream, const kernel_args *args, const float *mu, zrange planes,
-                       error *e);
+                       bool holds, error *e);
 /* Makes nu of mu of steps 0 and 1, once absorption is undone, and ends the gradient. Waits until it is done. */
 int surplus_end(surplus *u, const kernel_args *args, float *mu, float *after, error *e);
 /* Multiplies a field by P, or divides it, for waves at rest: SURPLUS_TIMES or SURPLUS_OVER. Waits until it is done. */
