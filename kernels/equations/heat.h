@@ -1,9 +1,9 @@
 /* heat: u_t = diffusivity lap u, forward in time; m = dt diffusivity. */
 #ifdef vec
-TARGET INLINE vec ISA(heat_gain)(const vec *m) {
+INLINE vec ISA(heat_gain)(const vec *m) {
   return m[0];
 }
-TARGET INLINE vec ISA(heat_next)(vec star, const vec *m, vec u, vec before, vec two) {
+INLINE vec ISA(heat_next)(vec star, const vec *m, vec u, vec before, vec two) {
   (void)before, (void)two;
   return vec_fma(m[0], star, u);
 }

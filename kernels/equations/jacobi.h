@@ -1,9 +1,9 @@
 /* jacobi: the star itself, with weights of the configuration. */
 #ifdef vec
-TARGET INLINE vec ISA(jacobi_gain)(const vec *m) {
+INLINE vec ISA(jacobi_gain)(const vec *m) {
   return m[0];
 }
-TARGET INLINE vec ISA(jacobi_next)(vec star, const vec *m, vec u, vec before, vec two) {
+INLINE vec ISA(jacobi_next)(vec star, const vec *m, vec u, vec before, vec two) {
   (void)m, (void)u, (void)before, (void)two;
   return star;
 }

@@ -5,31 +5,19 @@
 #include <math.h>
 #include "kernels/ghosts.h"
 
-#define vec float
-#define TARGET
-#define INLINE        GHOSTS_INLINE
-#define ISA(name)     point_##name
-#define vec_set(a)    ((float)(a))
-#define vec_add(a, b) ((a) + (b))
-#define vec_sub(a, b) ((a) - (b))
-#define vec_mul(a, b) ((a) * (b))
+#define vec       float
+#define INLINE    GHOSTS_INLINE
+#define ISA(name) point_##name
 #ifdef __CUDA_ARCH__ /* fmaf gives the same bits, and other registers */
 #define vec_fma(a, b, c) __fmaf_rn(a, b, c)
 #else
 #define vec_fma(a, b, c) fmaf(a, b, c)
 #endif
-#define vec_fms(a, b, c) vec_fma(a, b, -(c))
 #include "point_body.h"
 #undef vec
-#undef TARGET
 #undef INLINE
 #undef ISA
-#undef vec_set
-#undef vec_add
-#undef vec_sub
-#undef vec_mul
 #undef vec_fma
-#undef vec_fms
 
 /* The media's factors at a place of the fields. */
 GHOSTS_INLINE void point_media(const kernel_args *a, ptrdiff_t at, float m[EQUATION_MEDIA]) {

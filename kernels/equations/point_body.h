@@ -1,9 +1,8 @@
 /* The updates of a point of each equation's file, for one kind of number. Whoever includes this has defined vec, vec_*, ISA,
- * TARGET and INLINE. With a constant equation the switches vanish. */
+ * and INLINE. With a constant equation the switches vanish. */
 #include "files.h"
 
-TARGET INLINE vec ISA(next)(const enum equation equation, vec star, const vec *m, vec u, vec before,
-                            vec two) {
+INLINE vec ISA(next)(const enum equation equation, vec star, const vec *m, vec u, vec before, vec two) {
   switch (equation) {
 #define EQUATION(constant, name, ...)                                                                        \
   case EQUATION_##constant:                                                                                  \
@@ -14,7 +13,7 @@ TARGET INLINE vec ISA(next)(const enum equation equation, vec star, const vec *m
   }
 }
 
-TARGET INLINE vec ISA(gain)(const enum equation equation, const vec *m) {
+INLINE vec ISA(gain)(const enum equation equation, const vec *m) {
   switch (equation) {
 #define EQUATION(constant, name, ...)                                                                        \
   case EQUATION_##constant:                                                                                  \

@@ -1,10 +1,10 @@
 /* wave: u_tt = velocity^2 lap u, leapfrog in time; m = dt^2 velocity^2. */
 #ifdef vec
-TARGET INLINE vec ISA(wave_gain)(const vec *m) {
+INLINE vec ISA(wave_gain)(const vec *m) {
   return m[0];
 }
-TARGET INLINE vec ISA(wave_next)(vec star, const vec *m, vec u, vec before, vec two) {
-  return vec_fma(m[0], star, vec_fms(two, u, before));
+INLINE vec ISA(wave_next)(vec star, const vec *m, vec u, vec before, vec two) {
+  return vec_fma(m[0], star, vec_fma(two, u, -before));
 }
 #else
 static inline double wave_factor(int medium, double dt, double value) {

@@ -1,37 +1,37 @@
 /* The body of host_layers.h for one instruction set; host_simd_body.h includes it. */
 
 /* Constants of an axis. */
-typedef struct ISA(axis) {
+typedef struct vec_axis {
   vec center, weight[5], slope[2], difference[2];
-} ISA(axis);
+} vec_axis;
 
 /* Coefficients of a course, or of points of a row: as absorb_axis has them. */
-typedef struct ISA(profile) {
+typedef struct vec_profile {
   vec a[GROUP], b[GROUP], psi_a[PSI_MOST], psi_b[PSI_MOST];
-} ISA(profile);
+} vec_profile;
 
-TARGET INLINE ISA(axis) ISA(axis_of)(const absorb_args *a, int axis) {
+INLINE vec_axis axis_of(const absorb_args *a, int axis) {
   const float *const w[ABSORB_AXES] = {a->field.wx, a->field.wy, a->field.wz};
   const absorb_axis *s = &a->axis[axis];
-  ISA(axis) c = {.center = vec_set(s->center)};
+  vec_axis c = {.center = vec_set(s->center)};
   for (int r = 1; r <= 4; r++) c.weight[r] = vec_set(w[axis][r]);
   for (int k = 0; k < 2; k++) c.slope[k] = vec_set(s->slope[k]), c.difference[k] = vec_set(a->difference[k]);
   return c;
 }
 
 /* psi and zeta before a step, then after it, and what to add to the second derivative. */
-typedef struct ISA(state) {
+typedef struct vec_state {
   vec psi[PSI_MOST], zeta[GROUP], added[GROUP];
-} ISA(state);
+} vec_state;
 
 /* d(psi)/ds from psi[0 .. 3]. */
-TARGET INLINE vec ISA(slope)(const ISA(axis) * c, const vec psi[]) {
-  return vec_fma(c->slope[1], vec_sub(psi[3], psi[0]), vec_mul(c->slope[0], vec_sub(psi[2], psi[1])));
+INLINE vec slope_of(const vec_axis *c, const vec psi[]) {
+  return vec_fma(c->slope[1], psi[3] - psi[0], c->slope[0] * (psi[2] - psi[1]));
 }
 
 /* The operations of absorb.h at `count` points for each lane, which follow each other inward by `step` from u on. */
-TARGET INLINE void ISA(add_along)(const ISA(axis) * c, const ISA(profile) * p, const float *u, ptrdiff_t step,
-                                  const int count, ISA(state) * s) {
+INLINE void add_along(const vec_axis *c, const vec_profile *p, const float *u, ptrdiff_t step,
+                      const int count, vec_state *s) {
   vec *const psi = s->psi;
   const float *at = u - 4 * step;
   vec line[8 + GROUP], *const v = line + 4; /* points, from 4 before the first to 4 beyond the last */
@@ -39,37 +39,37 @@ TARGET INLINE void ISA(add_along)(const ISA(axis) * c, const ISA(profile) * p, c
   for (int i = 0; i < 8 + count; i++, at += step) line[i] = vec_load(at);
 #pragma GCC unroll 8
   for (int t = 0; t < count + ABSORB_BEYOND; t++) {
-    const vec near = vec_mul(c->difference[0], vec_sub(v[t - 1], v[t - 2])), far = vec_sub(v[t], v[t - 3]);
-    psi[t] = vec_fma(p->psi_a[t], psi[t], vec_mul(p->psi_b[t], vec_fma(c->difference[1], far, near)));
+    const vec near = c->difference[0] * (v[t - 1] - v[t - 2]), far = v[t] - v[t - 3];
+    psi[t] = vec_fma(p->psi_a[t], psi[t], p->psi_b[t] * vec_fma(c->difference[1], far, near));
   }
 #pragma GCC unroll 4
   for (int k = 0; k < count; k++) {
-    const vec slope = ISA(slope)(c, psi + k);
-    vec second = vec_mul(c->weight[4], vec_add(v[k - 4], v[k + 4]));
+    const vec slope = slope_of(c, psi + k);
+    vec second = c->weight[4] * (v[k - 4] + v[k + 4]);
 #pragma GCC unroll 3
-    for (int r = 3; r >= 1; r--) second = vec_fma(c->weight[r], vec_add(v[k - r], v[k + r]), second);
+    for (int r = 3; r >= 1; r--) second = vec_fma(c->weight[r], v[k - r] + v[k + r], second);
     second = vec_fma(c->center, v[k], second);
-    s->zeta[k] = vec_fma(p->a[k], s->zeta[k], vec_mul(p->b[k], vec_add(second, slope)));
-    s->added[k] = vec_add(slope, s->zeta[k]);
+    s->zeta[k] = vec_fma(p->a[k], s->zeta[k], p->b[k] * (second + slope));
+    s->added[k] = slope + s->zeta[k];
   }
 }
 
 /* --- along y and z ---------------------------------------------------------------------------------------------- */
 
 /* Adds to the sums of one vector of a course's rows, `x` points on; `lanes` of it. */
-TARGET INLINE void ISA(add_course)(const ISA(axis) * c, const ISA(profile) * p, const course *r, int x,
-                                   const int count, const int lanes) {
-  ISA(state) s;
+INLINE void add_course(const vec_axis *c, const vec_profile *p, const course *r, int x, const int count,
+                       const int lanes) {
+  vec_state s;
 #pragma GCC unroll 8
-  for (int t = 0; t < count + ABSORB_BEYOND; t++) s.psi[t] = ISA(load_lanes)(r->psi_in[t] + x, lanes);
+  for (int t = 0; t < count + ABSORB_BEYOND; t++) s.psi[t] = load_lanes(r->psi_in[t] + x, lanes);
 #pragma GCC unroll 4
-  for (int k = 0; k < count; k++) s.zeta[k] = ISA(load_lanes)(r->zeta[k] + x, lanes);
-  ISA(add_along)(c, p, r->u + x, r->step, count, &s);
+  for (int k = 0; k < count; k++) s.zeta[k] = load_lanes(r->zeta[k] + x, lanes);
+  add_along(c, p, r->u + x, r->step, count, &s);
 #pragma GCC unroll 4
   for (int k = 0; k < count; k++) {
-    ISA(store_lanes)(r->psi_out[k] + x, s.psi[k], lanes);
-    ISA(store_lanes)(r->zeta[k] + x, s.zeta[k], lanes);
-    vec_store(r->sum[k] + x, vec_add(vec_load(r->sum[k] + x), s.added[k]));
+    store_lanes(r->psi_out[k] + x, s.psi[k], lanes);
+    store_lanes(r->zeta[k] + x, s.zeta[k], lanes);
+    vec_store(r->sum[k] + x, vec_load(r->sum[k] + x) + s.added[k]);
   }
 #pragma GCC unroll 4
   for (int k = 0; k < count; k++)
@@ -79,14 +79,13 @@ TARGET INLINE void ISA(add_course)(const ISA(axis) * c, const ISA(profile) * p, 
       prefetch(r->psi_out[k] + r->ahead + x + i);
       prefetch(r->zeta[k] + r->ahead + x + i);
     }
-  for (int t = count; t < r->stored; t++) ISA(store_lanes)(r->psi_out[t] + x, s.psi[t], lanes);
+  for (int t = count; t < r->stored; t++) store_lanes(r->psi_out[t] + x, s.psi[t], lanes);
 }
 
 /* Adds to the sums of `points` points of a course's rows; count: r->count, as a constant. */
-TARGET INLINE void ISA(add_rows)(const absorb_args *a, int axis, const course *r, int points,
-                                 const int count) {
-  const ISA(axis) c = ISA(axis_of)(a, axis);
-  ISA(profile) p;
+INLINE void add_rows(const absorb_args *a, int axis, const course *r, int points, const int count) {
+  const vec_axis c = axis_of(a, axis);
+  vec_profile p;
   for (int k = 0; k < count; k++)
     p.a[k] = vec_set(r->coefficients[k]), p.b[k] = vec_set(r->coefficients[a->width + k]);
   for (int t = 0; t < count + ABSORB_BEYOND; t++) {
@@ -94,18 +93,16 @@ TARGET INLINE void ISA(add_rows)(const absorb_args *a, int axis, const course *r
     p.psi_b[t] = vec_set(r->coefficients[3 * a->width + ABSORB_BEYOND + t]);
   }
   int x = 0;
-  for (; x + LANES <= points; x += LANES) ISA(add_course)(&c, &p, r, x, count, LANES);
-  if (x < points) ISA(add_course)(&c, &p, r, x, count, points - x);
+  for (; x + LANES <= points; x += LANES) add_course(&c, &p, r, x, count, LANES);
+  if (x < points) add_course(&c, &p, r, x, count, points - x);
 }
 
-TARGET static __attribute__((noinline)) void ISA(add_row)(const absorb_args *a, int axis, const course *r,
-                                                          int points) {
-  ISA(add_rows)(a, axis, r, points, 1);
+static __attribute__((noinline)) void add_row(const absorb_args *a, int axis, const course *r, int points) {
+  add_rows(a, axis, r, points, 1);
 }
 
-TARGET static __attribute__((noinline)) void ISA(add_group)(const absorb_args *a, int axis, const course *r,
-                                                            int points) {
-  ISA(add_rows)(a, axis, r, points, GROUP);
+static __attribute__((noinline)) void add_group(const absorb_args *a, int axis, const course *r, int points) {
+  add_rows(a, axis, r, points, GROUP);
 }
 
 /* --- along x ---------------------------------------------------------------------------------------------------- */
@@ -113,8 +110,8 @@ TARGET static __attribute__((noinline)) void ISA(add_group)(const absorb_args *a
 /* Sets the sums of a vector of the layer `l` along x, its other lanes to where they start. inward and whole are
  * constants; whole: all lanes are points, and all psi that they need are in the layer. Loads terms of the next plane
  * before it stores this one's, which may lie at the same place of another page: processors take one for the other. */
-TARGET INLINE void ISA(add_x)(const absorb_args *a, const ISA(axis) * c, const int inward, const bool whole,
-                              x_layer l, row_points at, layer_sums *sums) {
+INLINE void add_x(const absorb_args *a, const vec_axis *c, const int inward, const bool whole, x_layer l,
+                  row_points at, layer_sums *sums) {
   const absorb_axis *axis = &a->axis[0];
   const kernel_args *f = &a->field;
   const absorb_addends t = absorb_addends_of(axis, a->width, f->nz);
@@ -126,7 +123,7 @@ TARGET INLINE void ISA(add_x)(const absorb_args *a, const ISA(axis) * c, const i
   const float(*profile)[SUMS_ROW] = sums->profile[inward < 0];
   const int place = ABSORB_BEYOND + at.x - l.begin;
   unsigned inside[ABSORB_BEYOND + 1];
-  ISA(profile) p = {.a = {vec_load(profile[PROFILE_A] + place)}, .b = {vec_load(profile[PROFILE_B] + place)}};
+  vec_profile p = {.a = {vec_load(profile[PROFILE_A] + place)}, .b = {vec_load(profile[PROFILE_B] + place)}};
 #pragma GCC unroll 4
   for (int i = 0; i <= ABSORB_BEYOND; i++) {
     p.psi_a[i] = vec_load(profile[PROFILE_PSI_A] + place + i * inward);
@@ -140,10 +137,10 @@ TARGET INLINE void ISA(add_x)(const absorb_args *a, const ISA(axis) * c, const i
   float *psi_out = axis->psi_out + state,
         *addend = a->addends + absorb_addend_at(&t, f->ny, inward < 0, (absorb_point){at.z, at.y, at.x}),
         *sum = sums->row[0] + (at.x - sums->x_begin);
-  vec next = ISA(load_lanes)(addend, lanes);
+  vec next = load_lanes(addend, lanes);
   for (int k = 0; k < at.planes;
        k++, u += f->plane, psi_in += plane, psi_out += plane, addend += addends_plane, sum += SUMS_ROW) {
-    ISA(state) s;
+    vec_state s;
     const vec now = next;
     prefetch(psi_in + LAYERS_AHEAD * layers), prefetch(psi_out + LAYERS_AHEAD * layers);
     prefetch(addend + LAYERS_AHEAD * t.pitch);
@@ -152,19 +149,19 @@ TARGET INLINE void ISA(add_x)(const absorb_args *a, const ISA(axis) * c, const i
       const float *psi = psi_in + i * inward;
       s.psi[i] = whole ? vec_load(psi) : vec_load_some(psi, inside[i]);
     }
-    if (k + 1 < at.planes) next = ISA(load_lanes)(addend + addends_plane, lanes);
-    s.zeta[0] = vec_sub(now, ISA(slope)(c, s.psi));
-    ISA(add_along)(c, &p, u, inward, 1, &s);
-    const vec added = vec_add(vec_set(0), s.added[0]);
-    ISA(store_lanes)(psi_out, s.psi[0], lanes);
-    ISA(store_lanes)(addend, added, lanes);
+    if (k + 1 < at.planes) next = load_lanes(addend + addends_plane, lanes);
+    s.zeta[0] = now - slope_of(c, s.psi);
+    add_along(c, &p, u, inward, 1, &s);
+    const vec added = vec_set(0) + s.added[0];
+    store_lanes(psi_out, s.psi[0], lanes);
+    store_lanes(addend, added, lanes);
     vec_store(sum, whole ? added : vec_where(own, added, vec_set(sums->start[k])));
   }
 }
 
 /* Sets the sums of the rows' points in the layer along x at one face, whole vectors from the face on. */
-TARGET INLINE void ISA(add_end)(const absorb_args *a, const ISA(axis) * c, const int inward, row_points rows,
-                                layer_sums *sums) {
+INLINE void add_end(const absorb_args *a, const vec_axis *c, const int inward, row_points rows,
+                    layer_sums *sums) {
   const x_layer l = x_layer_of(a, inward, rows.x, rows.x + rows.count);
   const int last = x_inmost(&a->axis[0], inward), rest = (l.end - l.begin) % LANES;
   row_points at = rows;
@@ -174,30 +171,29 @@ TARGET INLINE void ISA(add_end)(const absorb_args *a, const ISA(axis) * c, const
         inward > 0 ? first + LANES - 1 + ABSORB_BEYOND <= last : first - ABSORB_BEYOND >= last;
     at.count = inward < 0 && at.x == l.begin && rest ? rest : smaller(l.end - at.x, LANES);
     if (inside && at.count == LANES)
-      ISA(add_x)(a, c, inward, true, l, at, sums);
+      add_x(a, c, inward, true, l, at, sums);
     else
-      ISA(add_x)(a, c, inward, false, l, at, sums);
+      add_x(a, c, inward, false, l, at, sums);
   }
 }
 
 /* The same at both faces. */
-TARGET static __attribute__((noinline)) void ISA(add_ends)(const absorb_args *a, row_points rows,
-                                                           layer_sums *sums) {
-  const ISA(axis) c = ISA(axis_of)(a, 0);
-  ISA(add_end)(a, &c, 1, rows, sums);
-  ISA(add_end)(a, &c, -1, rows, sums);
+static __attribute__((noinline)) void add_ends(const absorb_args *a, row_points rows, layer_sums *sums) {
+  const vec_axis c = axis_of(a, 0);
+  add_end(a, &c, 1, rows, sums);
+  add_end(a, &c, -1, rows, sums);
 }
 
 /* --- all axes --------------------------------------------------------------------------------------------------- */
 
 /* Adds what layers along z add to the rows; places: of each. */
-TARGET INLINE void ISA(add_planes)(const absorb_args *a, row_points rows, const absorb_place places[],
-                                   float *const sum[]) {
+INLINE void add_planes(const absorb_args *a, row_points rows, const absorb_place places[],
+                       float *const sum[]) {
   const absorb_place first = places[0], last = places[rows.planes - 1];
   course c;
   if (rows.planes == GROUP && first.inward && first.inward == last.inward) {
     course_find(&c, a, 2, first.inward > 0 ? first : last, rows, sum);
-    ISA(add_group)(a, 2, &c, rows.count);
+    add_group(a, 2, &c, rows.count);
     return;
   }
   row_points one = rows;
@@ -205,31 +201,30 @@ TARGET INLINE void ISA(add_planes)(const absorb_args *a, row_points rows, const 
   for (int k = 0; k < rows.planes; k++, one.z++) {
     if (!places[k].inward) continue;
     course_find(&c, a, 2, places[k], one, sum + k);
-    ISA(add_row)(a, 2, &c, rows.count);
+    add_row(a, 2, &c, rows.count);
   }
 }
 
 /* Sets points [begin, end) of a row of sums, and what vectors hold beyond; end may be less than begin. */
-TARGET INLINE void ISA(fill)(float *row, int begin, int end, float value) {
+INLINE void fill_sums(float *row, int begin, int end, float value) {
   const vec v = vec_set(value);
   for (int x = begin; x < end; x += LANES) vec_store(row + x, v);
 }
 
 /* Starts the sums of `planes` rows: all of them, or those beside layers along x. */
-TARGET INLINE void ISA(start_sums)(layer_sums *s, const int planes) {
+INLINE void start_sums(layer_sums *s, const int planes) {
   const int low = s->whole ? s->points : smaller(s->low_end + SUMS_SLACK, s->points),
             high = s->whole ? s->points : larger(s->high_begin - SUMS_SLACK, 0);
   if (s->blank && !s->whole) return;
   s->blank = !s->whole;
   for (int k = 0; k < planes; k++) {
-    ISA(fill)(s->row[k], 0, low, s->start[k]);
-    ISA(fill)(s->row[k], high, s->points, s->start[k]);
+    fill_sums(s->row[k], 0, low, s->start[k]);
+    fill_sums(s->row[k], high, s->points, s->start[k]);
   }
 }
 
 /* Finds the sums of rows y of `planes` planes from z on. */
-TARGET INLINE void ISA(add_layers)(const absorb_args *a, block b, int z, const int planes, int y,
-                                   layer_sums *sums) {
+INLINE void add_layers(const absorb_args *a, block b, int z, const int planes, int y, layer_sums *sums) {
   const absorb_place at_y = absorb_locate(&a->axis[1], y);
   const row_points rows = {z, y, b.x_begin, b.x_end - b.x_begin, planes};
   row_points one = rows;
@@ -243,12 +238,12 @@ TARGET INLINE void ISA(add_layers)(const absorb_args *a, block b, int z, const i
     sum[k] = sums->row[k];
     sums->whole |= at_z[k].inward != 0;
   }
-  ISA(start_sums)(sums, planes);
-  ISA(add_ends)(a, rows, sums);
+  start_sums(sums, planes);
+  add_ends(a, rows, sums);
   one.planes = 1;
   for (int k = 0; k < planes && at_y.inward; k++, one.z++) {
     course_find(&c, a, 1, at_y, one, sum + k);
-    ISA(add_row)(a, 1, &c, rows.count);
+    add_row(a, 1, &c, rows.count);
   }
-  ISA(add_planes)(a, rows, at_z, sum);
+  add_planes(a, rows, at_z, sum);
 }

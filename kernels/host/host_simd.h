@@ -14,6 +14,7 @@ typedef struct host_ahead {
   const float *stream[AHEAD_STREAMS];
 } host_ahead;
 
+enum { PREFETCH_ROWS = 1 /* how far ahead of the computation a plane that enters is asked for */ };
 /* Bytes of output from which on launches of `simd` store around the cache; smaller ones are those of `simd_cached`. */
 enum { HOST_SIMD_LARGE = 8 << 20 };
 
@@ -39,6 +40,8 @@ typedef struct host_isa {
   host_inject *inject;
   host_sample *sample;
 } host_isa;
+extern const host_isa host_isa_avx512, host_isa_avx2, host_isa_portable;
+host_sample host_sample_avx2, host_sample_portable;
 
 /* The instruction sets this machine can run, best first and the portable one last: number `index` of them, or
  * NULL past the last. The kernels `simd...` run number 0. All give the same bits. */

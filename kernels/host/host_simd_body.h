@@ -1,13 +1,28 @@
-/* The body of the host kernels `simd` for one instruction set. host_simd.c defines ISA, TARGET, LANES, VECTORS, X_LOADS,
- * vec, vec_*, settle, prefetch, prefetch_near and leave and includes this file once for each; all are undefined again at
- * the end. A vector at the end of a row loads lanes of `in` and `medium` past nx + 3 and drops them: what they read is
- * padding or the next row, and rows y + 1 and y - 1 always exist. Loads and stores of `out` are masked there. */
+/* The host kernels `simd` for one instruction set. A file that includes this has defined LANES, VECTORS, X_LOADS, vec, vec_*,
+ * settle, prefetch, prefetch_near and leave; its compiler knows the instructions. A vector at the end of a row loads lanes
+ * of `in` and `medium` past nx + 3 and drops them: what they read is padding or the next row, and rows y + 1 and y - 1
+ * always exist. Loads and stores of `out` are masked there. */
+#include <math.h>
+#include <stdbool.h>
+#include "host_ask.h"
+#include "host_images.h"
+#include "kernels/equations/terms.h"
 
-TARGET INLINE vec ISA(load_lanes)(const float *p, int lanes) {
+/* Everything in one function makes the sweep fast; a sanitizer's checks make such functions take gcc minutes. */
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define INLINE static inline
+#else
+#define INLINE static inline __attribute__((always_inline))
+#endif
+/* Takes from the compiler what it knows of a pointer. */
+#define opaque(p) __asm__ volatile("" : "+r"(p))
+#define ISA(name) vec_##name
+
+INLINE vec load_lanes(const float *p, int lanes) {
   return lanes < LANES ? vec_load_some(p, (1u << lanes) - 1) : vec_load(p);
 }
 
-TARGET INLINE void ISA(store_lanes)(float *p, vec v, int lanes) {
+INLINE void store_lanes(float *p, vec v, int lanes) {
   if (lanes < LANES)
     vec_store_some(p, v, (1u << lanes) - 1);
   else
@@ -17,16 +32,16 @@ TARGET INLINE void ISA(store_lanes)(float *p, vec v, int lanes) {
 #include "host_layers_body.h"
 #include "kernels/equations/point_body.h"
 
-typedef struct ISA(weights) {
+typedef struct vec_weights {
   vec center, x[5], y[5], z[5], scale[EQUATION_MEDIA], two;
-} ISA(weights);
+} vec_weights;
 
 /* Terms are summed for up to GROUP planes of VECTORS vectors at once: as many chains of additions as keep two
  * multiply-adders busy, which wait four cycles for each other's result. What they share is loaded once. Pointers walk by
  * one stride at a time and are opaque(): else the compiler keeps more values and addresses than there are registers, on
  * the stack or in vector registers, from where they come back by the ports that add and multiply. */
 
-TARGET INLINE void ISA(load)(vec v[VECTORS], const float *at, const int vectors) {
+INLINE void load_vecs(vec v[VECTORS], const float *at, const int vectors) {
 #pragma GCC unroll 2
   for (int i = 0; i < vectors; i++) {
     v[i] = vec_load(at + i * LANES);
@@ -35,8 +50,8 @@ TARGET INLINE void ISA(load)(vec v[VECTORS], const float *at, const int vectors)
 }
 
 /* The share of the canonical order that lies in planes z - 4 .. z: the weights of z - 4 .. z - 1 and the centre. */
-TARGET INLINE void ISA(below)(const ISA(weights) * w, const float *u, ptrdiff_t plane, const int planes,
-                              const int vectors, vec acc[GROUP][VECTORS]) {
+INLINE void below(const vec_weights *w, const float *u, ptrdiff_t plane, const int planes, const int vectors,
+                  vec acc[GROUP][VECTORS]) {
   const float *at = u - 4 * plane;
   vec weight[5] = {w->center, w->z[1], w->z[2], w->z[3], w->z[4]};
 #pragma GCC unroll 5
@@ -45,18 +60,18 @@ TARGET INLINE void ISA(below)(const ISA(weights) * w, const float *u, ptrdiff_t 
   for (int j = 0; j < planes + 4; j++, at += plane) {
     vec v[VECTORS];
     opaque(at);
-    ISA(load)(v, at, vectors);
+    load_vecs(v, at, vectors);
 #pragma GCC unroll 4
     for (int k = larger(j - 4, 0); k < smaller(j + 1, planes); k++)
 #pragma GCC unroll 2
       for (int i = 0; i < vectors; i++)
-        acc[k][i] = k == j ? vec_mul(weight[4], v[i]) : vec_fma(weight[4 - (j - k)], v[i], acc[k][i]);
+        acc[k][i] = k == j ? (vec)(weight[4] * v[i]) : vec_fma(weight[4 - (j - k)], v[i], acc[k][i]);
   }
 }
 
 /* Of planes z + 1 .. z + 4. */
-TARGET INLINE void ISA(above)(const ISA(weights) * w, const float *u, ptrdiff_t plane, const int planes,
-                              const int vectors, vec acc[GROUP][VECTORS]) {
+INLINE void above(const vec_weights *w, const float *u, ptrdiff_t plane, const int planes, const int vectors,
+                  vec acc[GROUP][VECTORS]) {
   const float *at = u + plane;
   vec weight[5] = {w->center, w->z[1], w->z[2], w->z[3], w->z[4]};
 #pragma GCC unroll 4
@@ -65,7 +80,7 @@ TARGET INLINE void ISA(above)(const ISA(weights) * w, const float *u, ptrdiff_t 
   for (int j = 1; j < planes + 4; j++, at += plane) {
     vec v[VECTORS];
     opaque(at);
-    ISA(load)(v, at, vectors);
+    load_vecs(v, at, vectors);
 #pragma GCC unroll 4
     for (int k = larger(j - 4, 0); k < smaller(j, planes); k++)
 #pragma GCC unroll 2
@@ -74,8 +89,8 @@ TARGET INLINE void ISA(above)(const ISA(weights) * w, const float *u, ptrdiff_t 
 }
 
 /* Of one plane: the neighbours along y and x; of flat rows (kernel_args.flat) those along x. */
-TARGET INLINE void ISA(within)(const ISA(weights) * w, const float *u, ptrdiff_t row, const bool flat,
-                               const int vectors, vec acc[VECTORS]) {
+INLINE void within(const vec_weights *w, const float *u, ptrdiff_t row, const bool flat, const int vectors,
+                   vec acc[VECTORS]) {
   const float *lower = u, *upper = u;
   vec x[X_LOADS(VECTORS)];
 #pragma GCC unroll 5
@@ -87,13 +102,12 @@ TARGET INLINE void ISA(within)(const ISA(weights) * w, const float *u, ptrdiff_t
   {                                                                                                          \
     vec wy = w->y[r], wx = w->x[r], sum[VECTORS];                                                            \
     if (flat) {                                                                                              \
-      for (int i = 0; i < vectors; i++) acc[i] = vec_add(acc[i], vec_set(0));                                \
+      for (int i = 0; i < vectors; i++) acc[i] = acc[i] + vec_set(0);                                        \
     } else {                                                                                                 \
       lower -= row, upper += row;                                                                            \
       opaque(lower);                                                                                         \
       opaque(upper);                                                                                         \
-      for (int i = 0; i < vectors; i++)                                                                      \
-        sum[i] = vec_add(vec_load(lower + i * LANES), vec_load(upper + i * LANES));                          \
+      for (int i = 0; i < vectors; i++) sum[i] = vec_load(lower + i * LANES) + vec_load(upper + i * LANES);  \
       settle(wy);                                                                                            \
       for (int i = 0; i < vectors; i++) acc[i] = vec_fma(wy, sum[i], acc[i]);                                \
     }                                                                                                        \
@@ -109,54 +123,54 @@ TARGET INLINE void ISA(within)(const ISA(weights) * w, const float *u, ptrdiff_t
 }
 
 /* The same with terms (terms.h). */
-TARGET INLINE vec ISA(advance_terms)(const ISA(weights) * w, const kernel_args *a,
-                                     const enum equation equation, ptrdiff_t at, int lanes, vec star,
-                                     const vec *m, vec u, vec before, const float *added) {
+INLINE vec advance_terms(const vec_weights *w, const kernel_args *a, const enum equation equation,
+                         ptrdiff_t at, int lanes, vec star, const vec *m, vec u, vec before,
+                         const float *added) {
   const kernel_terms *t = &a->terms;
   const vec x = added ? vec_load(added) : vec_set(0), one = vec_set(1);
-  vec gain = ISA(gain)(equation, m), kappa = one, sum = one, strength = one;
-  if (t->density) star = vec_fma(vec_negate(vec_load(t->density + at)), u, star);
+  vec gain = vec_gain(equation, m), kappa = one, sum = one, strength = one;
+  if (t->density) star = vec_fma(-vec_load(t->density + at), u, star);
   if (t->recalled) {
     const vec recalled = vec_load(t->recalled + at);
-    vec g = vec_fma(recalled, star, ISA(load_lanes)(t->gradient + at, lanes));
+    vec g = vec_fma(recalled, star, load_lanes(t->gradient + at, lanes));
     if (added) g = vec_fma(recalled, x, g);
-    ISA(store_lanes)(t->gradient + at, g, lanes);
+    store_lanes(t->gradient + at, g, lanes);
   }
   if (t->memories) kappa = vec_load(t->loss + at);
   for (int l = 0; l < t->memories; l++) {
-    const vec b = vec_mul(vec_set(t->b[l]), kappa);
-    vec r = vec_fma(vec_set(t->a[l]), ISA(load_lanes)(t->memory[l] + at, lanes), vec_mul(b, star));
-    sum = l ? vec_add(sum, r) : r;
-    strength = l ? vec_add(strength, vec_set(t->b[l])) : vec_set(t->b[l]);
+    const vec b = vec_set(t->b[l]) * kappa;
+    vec r = vec_fma(vec_set(t->a[l]), load_lanes(t->memory[l] + at, lanes), b * star);
+    sum = l ? (vec)(sum + r) : r;
+    strength = l ? (vec)(strength + vec_set(t->b[l])) : vec_set(t->b[l]);
     if (added) r = vec_fma(b, x, r);
-    ISA(store_lanes)(t->memory[l] + at, r, lanes);
+    store_lanes(t->memory[l] + at, r, lanes);
   }
   if (t->memories) {
-    star = vec_sub(star, sum);
-    gain = vec_mul(gain, vec_fma(vec_negate(kappa), strength, one));
+    star = star - sum;
+    gain = gain * vec_fma(-kappa, strength, one);
   }
-  const vec next = ISA(next)(equation, star, m, u, before, w->two);
+  const vec next = vec_next(equation, star, m, u, before, w->two);
   return added ? vec_fma(gain, x, next) : next;
 }
 
 /* What the equation makes of a star; `at` is the first point's place in its field. added: what layers add to the star,
  * or NULL. */
-TARGET INLINE vec ISA(advance)(const ISA(weights) * w, const kernel_args *a, const enum equation equation,
-                               const bool terms, ptrdiff_t at, int lanes, vec star, const float *added) {
+INLINE vec advance(const vec_weights *w, const kernel_args *a, const enum equation equation, const bool terms,
+                   ptrdiff_t at, int lanes, vec star, const float *added) {
   const equation_row *row = &EQUATIONS[equation];
   vec m[EQUATION_MEDIA], u = star, before = star;
   for (int i = 0; i < EQUATION_MEDIA; i++)
     m[i] = i < row->media && a->medium[i] ? vec_load(a->medium[i] + at) : w->scale[i];
   if (row->flags & READS_U) u = vec_load(a->in + at);
-  if (row->levels > 1) before = ISA(load_lanes)(a->out + at, lanes);
+  if (row->levels > 1) before = load_lanes(a->out + at, lanes);
   if (terms && (row->flags & HAS_TERMS))
-    return ISA(advance_terms)(w, a, equation, at, lanes, star, m, u, before, added);
-  const vec next = ISA(next)(equation, star, m, u, before, w->two);
-  return added ? vec_fma(ISA(gain)(equation, m), vec_load(added), next) : next;
+    return advance_terms(w, a, equation, at, lanes, star, m, u, before, added);
+  const vec next = vec_next(equation, star, m, u, before, w->two);
+  return added ? vec_fma(vec_gain(equation, m), vec_load(added), next) : next;
 }
 
 /* Asks for the lines of `vectors` vectors of each plane from `next` on. */
-TARGET INLINE void ISA(ask)(const float *next, ptrdiff_t plane, const int planes, const int vectors) {
+INLINE void ask_lines(const float *next, ptrdiff_t plane, const int planes, const int vectors) {
 #pragma GCC unroll 4
   for (int k = 0; k < planes; k++, next += plane) {
     opaque(next);
@@ -171,45 +185,45 @@ TARGET INLINE void ISA(ask)(const float *next, ptrdiff_t plane, const int planes
 /* New points of `vectors` vectors of each of `planes` (constants, at most VECTORS and GROUP) planes from place `at` on;
  * `lanes` of a vector, if it is only one. `added`: what layers add in the first plane, the others SUMS_ROW apart, or
  * NULL. */
-TARGET INLINE void ISA(update)(const ISA(weights) * w, const sweep *s, const enum equation equation,
-                               const bool terms, ptrdiff_t at, const float *added, const int planes,
-                               const int vectors, const int lanes, vec acc[GROUP][VECTORS]) {
+INLINE void update(const vec_weights *w, const sweep *s, const enum equation equation, const bool terms,
+                   ptrdiff_t at, const float *added, const int planes, const int vectors, const int lanes,
+                   vec acc[GROUP][VECTORS]) {
   const kernel_args *a = s->args;
   ptrdiff_t row = (ptrdiff_t)a->pitch, plane = (ptrdiff_t)a->plane;
   const float *u = a->in + at;
   const bool flat = terms && a->flat;
-  ISA(below)(w, u, plane, planes, vectors, acc);
+  below(w, u, plane, planes, vectors, acc);
   const float *in_plane = u;
   opaque(in_plane);
 #pragma GCC unroll 4
   for (int k = 0; k < planes; k++) {
-    ISA(within)(w, in_plane, row, flat, vectors, acc[k]);
+    within(w, in_plane, row, flat, vectors, acc[k]);
     in_plane += plane;
     opaque(in_plane);
   }
-  ISA(above)(w, u, plane, planes, vectors, acc);
+  above(w, u, plane, planes, vectors, acc);
 #pragma GCC unroll 4
   for (int k = 0; k < planes; k++)
 #pragma GCC unroll 2
     for (int i = 0; i < vectors; i++)
-      acc[k][i] = ISA(advance)(w, a, equation, terms, at + k * plane + i * LANES, lanes, acc[k][i],
-                               added ? added + k * SUMS_ROW + i * LANES : NULL);
-  for (int i = 0; i < s->asked.count; i++) ISA(ask)(s->asked.from[i] + at, plane, planes, vectors);
+      acc[k][i] = advance(w, a, equation, terms, at + k * plane + i * LANES, lanes, acc[k][i],
+                          added ? added + k * SUMS_ROW + i * LANES : NULL);
+  for (int i = 0; i < s->asked.count; i++) ask_lines(s->asked.from[i] + at, plane, planes, vectors);
 }
 
 /* `points` points, VECTORS whole vectors at a time, of a row of each plane, without images: nearly all there is to do.
  * What the loop reads of the sweep is copied: no store can change it, so it stays in registers. relaxing: 0, or of steps
  * forward how many relaxations there are, as a constant: 1.13 to 1.15 times as fast. */
-TARGET INLINE void ISA(middle)(const ISA(weights) * w, const sweep *of, const enum equation equation,
-                               const bool terms, const int relaxing, ptrdiff_t at, const float *added,
-                               const int planes, int points) {
+INLINE void sweep_middle(const vec_weights *w, const sweep *of, const enum equation equation,
+                         const bool terms, const int relaxing, ptrdiff_t at, const float *added,
+                         const int planes, int points) {
   kernel_args args = *of->args;
   if (relaxing) args.terms.memories = relaxing, args.terms.recalled = NULL, args.flat = false;
   const sweep s = {.args = &args, .stream = of->stream, .ahead = of->ahead, .asked = of->asked};
   for (const ptrdiff_t end = at + points; at < end; at += VECTORS * LANES) {
     float *out = args.out + at;
     vec acc[GROUP][VECTORS];
-    ISA(update)(w, &s, equation, terms, at, added, planes, VECTORS, LANES, acc);
+    update(w, &s, equation, terms, at, added, planes, VECTORS, LANES, acc);
 #pragma GCC unroll 4
     for (int k = 0; k < planes; k++, out += args.plane) {
       opaque(out);
@@ -228,10 +242,10 @@ TARGET INLINE void ISA(middle)(const ISA(weights) * w, const sweep *of, const en
 /* The middle of a group: functions of their own, since among the code for ends of rows the loop takes more
  * instructions. */
 #define MIDDLE(name, equation, terms, relaxing, added)                                                       \
-  TARGET static __attribute__((noinline)) void ISA(name)(const ISA(weights) * w, const sweep *s,             \
-                                                         ptrdiff_t at, const float *sums, int points) {      \
+  static __attribute__((noinline)) void name(const vec_weights *w, const sweep *s, ptrdiff_t at,             \
+                                             const float *sums, int points) {                                \
     (void)sums;                                                                                              \
-    ISA(middle)(w, s, equation, terms, relaxing, at, added, GROUP, points);                                  \
+    sweep_middle(w, s, equation, terms, relaxing, at, added, GROUP, points);                                 \
   }
 #define EQUATION(constant, name, ...)                                                                        \
   MIDDLE(name##_middle, EQUATION_##constant, false, 0, NULL)                                                 \
@@ -243,65 +257,64 @@ TARGET INLINE void ISA(middle)(const ISA(weights) * w, const sweep *of, const en
 #include "kernels/equations.def"
 #undef MIDDLE
 
-TARGET INLINE void ISA(middle_of)(const ISA(weights) * w, const sweep *s, const enum equation equation,
-                                  const bool terms, ptrdiff_t at, const float *added, const int planes,
-                                  int points) {
+INLINE void middle_of(const vec_weights *w, const sweep *s, const enum equation equation, const bool terms,
+                      ptrdiff_t at, const float *added, const int planes, int points) {
   const kernel_args *a = s->args;
   const int relaxing = a->flat || a->terms.recalled ? 0 : a->terms.memories;
   if (planes < GROUP) {
-    ISA(middle)(w, s, equation, terms, 0, at, added, planes, points);
+    sweep_middle(w, s, equation, terms, 0, at, added, planes, points);
     return;
   }
   switch (equation) {
 #define EQUATION(constant, name, ...)                                                                        \
   case EQUATION_##constant:                                                                                  \
     if (!terms)                                                                                              \
-      (added ? ISA(name##_layers_middle) : ISA(name##_middle))(w, s, at, added, points);                     \
+      (added ? name##_layers_middle : name##_middle)(w, s, at, added, points);                               \
     else                                                                                                     \
-      (relaxing == 1   ? ISA(name##_relaxing_1)                                                              \
-       : relaxing == 2 ? ISA(name##_relaxing_2)                                                              \
-       : relaxing == 3 ? ISA(name##_relaxing_3)                                                              \
-                       : ISA(name##_terms_middle))(w, s, at, added, points);                                 \
+      (relaxing == 1   ? name##_relaxing_1                                                                   \
+       : relaxing == 2 ? name##_relaxing_2                                                                   \
+       : relaxing == 3 ? name##_relaxing_3                                                                   \
+                       : name##_terms_middle)(w, s, at, added, points);                                      \
     break;
 #include "kernels/equations.def"
   default:;
   }
 }
 
-TARGET INLINE void ISA(store)(float *out, vec v, int lanes, bool around_cache) {
+INLINE void store_vec(float *out, vec v, int lanes, bool around_cache) {
   if (lanes == LANES && around_cache)
     vec_stream(out, v);
   else
-    ISA(store_lanes)(out, v, lanes);
+    store_lanes(out, v, lanes);
 }
 
 /* Stores new points of rows with images along y or z from registers to every place where they belong, since
  * what was stored around the cache is dear to read back. Points of held rows become 0. */
-TARGET INLINE void ISA(store_images)(const sweep *s, const strip *t, float *out, const int planes, int lanes,
-                                     vec acc[GROUP][VECTORS]) {
+INLINE void store_images(const sweep *s, const strip *t, float *out, const int planes, int lanes,
+                         vec acc[GROUP][VECTORS]) {
   const kernel_args *a = s->args;
 #pragma GCC unroll 4
   for (int k = 0; k < planes; k++, out += a->plane) {
     const row_images *r = &t->rows[k];
     acc[k][0] = vec_keep(acc[k][0], r->held ? 0 : ~0u);
     for (int i = 0; i < r->count; i++) {
-      const vec v = r->to[i].negated ? vec_negate(acc[k][0]) : acc[k][0];
-      ISA(store)(out + r->to[i].distance, v, lanes, s->large);
+      const vec v = r->to[i].negated ? -acc[k][0] : acc[k][0];
+      store_vec(out + r->to[i].distance, v, lanes, s->large);
     }
   }
 }
 
 /* Stores the whole line beside row `out` that holds images of vector `v`. */
-TARGET INLINE void ISA(store_line)(const ghost_line *l, float *out, vec v, bool around_cache) {
+INLINE void store_line(const ghost_line *l, float *out, vec v, bool around_cache) {
   for (int i = 0; i < LINE; i += LANES) {
     vec line = vec_keep(vec_pick(v, l->from + i), l->kept >> i);
-    ISA(store)(out + l->to + i, l->negated ? vec_negate(line) : line, LANES, around_cache);
+    store_vec(out + l->to + i, l->negated ? -line : line, LANES, around_cache);
   }
 }
 
 /* A vector at an end of its rows, or of rows with images along y or z. */
-TARGET INLINE void ISA(edge)(const ISA(weights) * w, const sweep *s, const enum equation equation,
-                             const bool terms, strip *t, int x, const float *added, const int planes) {
+INLINE void sweep_edge(const vec_weights *w, const sweep *s, const enum equation equation, const bool terms,
+                       strip *t, int x, const float *added, const int planes) {
   const kernel_args *a = s->args;
   const ptrdiff_t at = t->first + x;
   const int lanes = smaller(a->nx - x, LANES);
@@ -311,23 +324,23 @@ TARGET INLINE void ISA(edge)(const ISA(weights) * w, const sweep *s, const enum 
              right = s->whole && s->right.some && x == s->right.source;
   const ptrdiff_t plane = (ptrdiff_t)a->plane;
   vec acc[GROUP][VECTORS];
-  ISA(update)(w, s, equation, terms, at, added, planes, 1, lanes, acc);
+  update(w, s, equation, terms, at, added, planes, 1, lanes, acc);
 #pragma GCC unroll 4
   for (int k = 0; k < planes; k++) acc[k][0] = vec_keep(acc[k][0], kept);
-  if (t->row_images) ISA(store_images)(s, t, a->out + at, planes, lanes, acc);
+  if (t->row_images) store_images(s, t, a->out + at, planes, lanes, acc);
 #pragma GCC unroll 4
   for (int k = 0; k < planes; k++) {
     float *row = a->out + t->first + k * plane;
-    ISA(store)(row + x, acc[k][0], lanes, stream);
+    store_vec(row + x, acc[k][0], lanes, stream);
     if (one_by_one) vec_store(t->ends[k] + (x - t->x_begin), acc[k][0]);
-    if (left) ISA(store_line)(&s->left, row, acc[k][0], s->large);
-    if (right) ISA(store_line)(&s->right, row, acc[k][0], s->large);
+    if (left) store_line(&s->left, row, acc[k][0], s->large);
+    if (right) store_line(&s->right, row, acc[k][0], s->large);
   }
 }
 
 /* Asks for the lines beside the strip's rows where ghosts are stored one by one: else the stores wait for
  * memory. */
-TARGET INLINE void ISA(prefetch_ghosts)(const kernel_args *a, const strip *t, const int planes) {
+INLINE void prefetch_ghosts(const kernel_args *a, const strip *t, const int planes) {
   const float *row = a->out + t->first + PREFETCH_ROWS * (ptrdiff_t)a->pitch;
   for (int k = 0; k < planes; k++, row += a->plane) {
     prefetch(row - 1);
@@ -336,13 +349,13 @@ TARGET INLINE void ISA(prefetch_ghosts)(const kernel_args *a, const strip *t, co
 }
 
 /* The same for the last line of the rows, where vectors end beyond it. */
-TARGET INLINE void ISA(prefetch_last)(const kernel_args *a, const strip *t, const int planes) {
+INLINE void prefetch_last(const kernel_args *a, const strip *t, const int planes) {
   const float *last = a->out + t->first + PREFETCH_ROWS * (ptrdiff_t)a->pitch + a->nx - 1;
   for (int k = 0; k < planes; k++, last += a->plane) prefetch_near(last);
 }
 
-TARGET INLINE void ISA(rows)(const ISA(weights) * w, const sweep *of, const enum equation equation,
-                             const bool terms, block b, int z, const int planes, layer_sums *sums) {
+INLINE void sweep_rows(const vec_weights *w, const sweep *of, const enum equation equation, const bool terms,
+                       block b, int z, const int planes, layer_sums *sums) {
   const kernel_args *a = of->args;
   const bool one_by_one = of->x_count > 0 && !of->whole;
   const bool last_in_part = of->stream && b.x_end == a->nx && a->nx % LANES;
@@ -354,35 +367,36 @@ TARGET INLINE void ISA(rows)(const ISA(weights) * w, const sweep *of, const enum
     now.asked = asked_at(of, b, z, y);
     t.first = z * (ptrdiff_t)a->plane + y * (ptrdiff_t)a->pitch;
     find_row_images(&t, a, y, planes);
-    if (one_by_one) ISA(prefetch_ghosts)(a, &t, planes);
-    if (last_in_part) ISA(prefetch_last)(a, &t, planes);
-    if (sums) ISA(add_layers)(s->layers, b, z, planes, y, sums);
+    if (one_by_one) prefetch_ghosts(a, &t, planes);
+    if (last_in_part) prefetch_last(a, &t, planes);
+    if (sums) add_layers(s->layers, b, z, planes, y, sums);
     int x = b.x_begin, begin = t.row_images ? b.x_end : (s->x_middle_begin + LINE - 1) / LINE * LINE,
         end = smaller(b.x_end, s->x_middle_end);
 #define ADDED(vectors) (sums ? layer_sums_at(sums, x - b.x_begin, (vectors)*LANES) : NULL)
-    for (; x < smaller(begin, b.x_end); x += LANES) ISA(edge)(w, s, equation, terms, &t, x, ADDED(1), planes);
+    for (; x < smaller(begin, b.x_end); x += LANES)
+      sweep_edge(w, s, equation, terms, &t, x, ADDED(1), planes);
     const int step = VECTORS * LANES;
     for (int next; x + step <= end; x = next) {
       next = x + (sums ? layer_sums_run(sums, x - b.x_begin, end - x, step) : (end - x) / step * step);
-      ISA(middle_of)(w, s, equation, terms, t.first + x, ADDED(VECTORS), planes, next - x);
+      middle_of(w, s, equation, terms, t.first + x, ADDED(VECTORS), planes, next - x);
     }
-    for (; x < b.x_end; x += LANES) ISA(edge)(w, s, equation, terms, &t, x, ADDED(1), planes);
+    for (; x < b.x_end; x += LANES) sweep_edge(w, s, equation, terms, &t, x, ADDED(1), planes);
 #undef ADDED
     if (one_by_one) store_x_images(&t, s, planes);
   }
 }
 
-TARGET INLINE void ISA(sweep_block)(const sweep *s, const enum equation equation, const bool terms, block b,
-                                    int z_begin, int z_end, layer_sums *sums) {
+INLINE void sweep_block(const sweep *s, const enum equation equation, const bool terms, block b, int z_begin,
+                        int z_end, layer_sums *sums) {
   const kernel_args *a = s->args;
-  ISA(weights) weights = {.center = vec_set(a->center), .two = vec_set(2)};
+  vec_weights weights = {.center = vec_set(a->center), .two = vec_set(2)};
   for (int i = 0; i < EQUATION_MEDIA; i++) weights.scale[i] = vec_set(a->scale[i]);
   for (int r = 1; r <= 4; r++) {
     weights.x[r] = vec_set(a->wx[r]);
     weights.y[r] = vec_set(a->wy[r]);
     weights.z[r] = vec_set(a->wz[r]);
   }
-  const ISA(weights) *w = &weights;
+  const vec_weights *w = &weights;
   opaque(w);
   const int columns = s->columns ? host_columns(b) : 1;
   for (int z = z_begin, planes; z < z_end; z += planes) {
@@ -391,9 +405,9 @@ TARGET INLINE void ISA(sweep_block)(const sweep *s, const enum equation equation
       const block c = host_column(a, b, i, columns);
       if (sums && (columns > 1 || z == z_begin)) layer_sums_init(sums, s->layers, c.x_begin, c.x_end);
       if (planes == GROUP)
-        ISA(rows)(w, s, equation, terms, c, z, GROUP, sums);
+        sweep_rows(w, s, equation, terms, c, z, GROUP, sums);
       else
-        ISA(rows)(w, s, equation, terms, c, z, 1, sums);
+        sweep_rows(w, s, equation, terms, c, z, 1, sums);
     }
   }
   leave();
@@ -401,100 +415,31 @@ TARGET INLINE void ISA(sweep_block)(const sweep *s, const enum equation equation
 
 /* With terms, or flat rows: apart, as they take registers from the rest. */
 #define EQUATION(constant, name, ...)                                                                        \
-  TARGET static void ISA(name##_block)(const sweep *s, block b, int z_begin, int z_end) {                    \
-    ISA(sweep_block)(s, EQUATION_##constant, false, b, z_begin, z_end, NULL);                                \
+  static void name##_block(const sweep *s, block b, int z_begin, int z_end) {                                \
+    sweep_block(s, EQUATION_##constant, false, b, z_begin, z_end, NULL);                                     \
   }                                                                                                          \
-  TARGET static void ISA(name##_layers_block)(const sweep *s, block b, int z_begin, int z_end) {             \
+  static void name##_layers_block(const sweep *s, block b, int z_begin, int z_end) {                         \
     layer_sums sums;                                                                                         \
-    ISA(sweep_block)(s, EQUATION_##constant, false, b, z_begin, z_end, &sums);                               \
+    sweep_block(s, EQUATION_##constant, false, b, z_begin, z_end, &sums);                                    \
   }                                                                                                          \
-  TARGET static void ISA(name##_terms_block)(const sweep *s, block b, int z_begin, int z_end) {              \
+  static void name##_terms_block(const sweep *s, block b, int z_begin, int z_end) {                          \
     layer_sums sums;                                                                                         \
-    ISA(sweep_block)(s, EQUATION_##constant, true, b, z_begin, z_end, s->layers ? &sums : NULL);             \
+    sweep_block(s, EQUATION_##constant, true, b, z_begin, z_end, s->layers ? &sums : NULL);                  \
   }
 #include "kernels/equations.def"
 
-static host_block *ISA(block_of)(const sweep *s) {
+static host_block *block_of(const sweep *s) {
   const bool terms = terms_any(&s->args->terms) || s->args->flat;
   switch (s->args->equation) {
 #define EQUATION(constant, name, ...)                                                                        \
   case EQUATION_##constant:                                                                                  \
-    return equation_has(EQUATION_##constant, HAS_TERMS) && terms        ? ISA(name##_terms_block)            \
-           : equation_has(EQUATION_##constant, HAS_LAYERS) && s->layers ? ISA(name##_layers_block)           \
-                                                                        : ISA(name##_block);
+    return equation_has(EQUATION_##constant, HAS_TERMS) && terms        ? name##_terms_block                 \
+           : equation_has(EQUATION_##constant, HAS_LAYERS) && s->layers ? name##_layers_block                \
+                                                                        : name##_block;
 #include "kernels/equations.def"
   default:
     return NULL;
   }
 }
-enum { ISA(lanes) = LANES };
 
-TARGET static void ISA(inject)(const inject_args *a, const source_tile *t, int y_begin, int y_end) {
-  simd_inject(a, t, y_begin, y_end);
-}
-
-#if LANES <= 8 /* POINTS_MOST */
-/* Columns of a receiver that lie side by side. */
-TARGET INLINE void ISA(sample_columns)(const sample_args *a, const point_weights *p, float *columns) {
-  const ptrdiff_t over = a->sigma ? a->sigma - a->field : 0;
-  ptrdiff_t rows[POINTS_MOST];
-  for (int y = 0; y < p->ny; y++) rows[y] = (ptrdiff_t)a->pitch * points_at(p->y, y, a->ny) + p->x;
-  for (int x = 0; x < p->nx; x += LANES) {
-    const float *u = a->field + (ptrdiff_t)a->plane * p->z + x;
-    const int lanes = smaller(p->nx - x, LANES);
-    vec sum = vec_set(0);
-    for (int z = 0; z < p->nz; z++, u += a->plane) {
-      vec row = vec_set(0);
-#pragma GCC unroll 8
-      for (int y = 0; y < p->ny; y++) {
-        vec v = ISA(load_lanes)(u + rows[y], lanes);
-        if (over) v = v / ISA(load_lanes)(u + rows[y] + over, lanes);
-        row = vec_fma(vec_set(p->wy[y]), v, row);
-      }
-      sum = vec_fma(vec_set(p->wz[z]), row, sum);
-    }
-    ISA(store_lanes)(columns + x, sum, lanes);
-  }
-}
-
-TARGET static void ISA(sample)(const sample_args *a, int begin, int end) {
-  for (int i = begin; i < end; i++) {
-    const point_weights *p = &a->receivers[i];
-    float columns[POINTS_MOST], s = 0;
-    if (!a->back && p->x + p->nx <= a->nx)
-      ISA(sample_columns)(a, p, columns);
-    else
-      for (int x = 0; x < p->nx; x++) columns[x] = sample_column(a, p, x);
-    for (int x = 0; x < p->nx; x++) s = fmaf(p->wx[x], columns[x], s);
-    a->samples[i] = s;
-  }
-}
-#endif
-
-#undef ISA
-#undef TARGET
-#undef LANES
-#undef vec
-#undef vec_set
-#undef vec_load
-#undef vec_sub
-#undef vec_where
-#undef vec_load_some
-#undef vec_add
-#undef vec_mul
-#undef vec_fma
-#undef vec_fms
-#undef vec_negate
-#undef vec_keep
-#undef vec_pick
-#undef vec_store
-#undef vec_stream
-#undef vec_store_some
-#undef VECTORS
-#undef X_LOADS
-#undef vec_x_load
-#undef vec_x_pair
-#undef settle
-#undef prefetch
-#undef prefetch_near
-#undef leave
+#include "host_points_body.h"
