@@ -23,7 +23,12 @@ mkdir -p "$out"
 rm -f "$out"/field.* "$out"/slice.png
 
 echo "[1/4] building (log: $out/build.log)"
-run_logged "$out/configure.log" cmake --preset release
+cuda=AUTO
+if command -v nvcc >/dev/null && [[ ! -e /dev/dxg ]] && ! compgen -G '/dev/nvidia[0-9]*' >/dev/null; then
+  cuda=OFF
+  echo "      no GPU here, so without CUDA; with it: cmake --preset cuda && cmake --build --preset cuda"
+fi
+run_logged "$out/configure.log" cmake --preset release -DSTENCIL_CUDA="$cuda"
 run_logged "$out/build.log" cmake --build --preset release --target stencil
 
 echo "[2/4] making the input field"

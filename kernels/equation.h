@@ -2,6 +2,7 @@
 #ifndef STENCIL_EQUATION_H
 #define STENCIL_EQUATION_H
 
+#include <assert.h>
 #include <stdbool.h>
 #include <stddef.h>
 
@@ -16,26 +17,19 @@ enum medium {
   MEDIUM_COUNT
 };
 
-/* The most media of an equation, at least 1. */
-#define MEDIA_0       2
-#define MEDIA_1(a)    2
-#define MEDIA_2(a, b) 3
-typedef union equation_media {
-#define EQUATION(constant, name, levels, media, ...) char name[media];
+/* Fields that a step of an equation of so many time levels works on: it overwrites the oldest, but never the newest. */
+#define EQUATION_STATES_OF(levels) ((levels) > 1 ? (levels) : 2)
+enum { EQUATION_MEDIA = 1, EQUATION_STATES = 2 /* the most of any equation */ };
+#define MEDIA_0       0
+#define MEDIA_1(a)    1
+#define MEDIA_2(a, b) 2
+#define EQUATION(constant, name, levels, media, ...)                                                         \
+  static_assert((media) <= EQUATION_MEDIA && EQUATION_STATES_OF(levels) <= EQUATION_STATES,                  \
+                "too few media or states for " #name);
 #include "equations.def"
-} equation_media;
 #undef MEDIA_0
 #undef MEDIA_1
 #undef MEDIA_2
-enum { EQUATION_MEDIA = sizeof(equation_media) - 1 };
-
-/* Fields that a step of an equation of so many time levels works on: it overwrites the oldest, but never the newest. */
-#define EQUATION_STATES_OF(levels) ((levels) > 1 ? (levels) : 2)
-typedef union equation_states_most {
-#define EQUATION(constant, name, levels, ...) char name[EQUATION_STATES_OF(levels)];
-#include "equations.def"
-} equation_states_most;
-enum { EQUATION_STATES = sizeof(equation_states_most) };
 
 enum equation_flags {
   READS_U = 1, /* the update reads u at the point besides the star */

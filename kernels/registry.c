@@ -4,39 +4,21 @@
 #include <stdio.h>
 #include <string.h>
 
-/* One declaration a line of kernels.def, with layers two. A CUDA kernel's exist only where CUDA is compiled in. */
-#define DECLARE_HOST(function)        host_kernel function;
-#define DECLARE_LAYERS_HOST(function) extern const struct operation function##_layers;
-#define DECLARE_NO_LAYERS_HOST(function)
+host_kernel host_simd, host_simd_cached, host_simd_columns, host_reference;
+extern const struct operation host_simd_layers, host_simd_cached_layers, host_simd_columns_layers;
 #ifdef STENCIL_HAVE_CUDA
-#define DECLARE_CUDA(function)        cuda_kernel function;
-#define DECLARE_LAYERS_CUDA(function) extern const struct operation function##_layers;
-#define CUDA_POINTER(pointer)         pointer
+cuda_kernel cuda_bulk_tensor, cuda_multi_stage, cuda_partitioned, cuda_primitives, cuda_thread_scope,
+    cuda_barrier, cuda_cg_memcpy, cuda_single_stage, cuda_naive;
+extern const struct operation cuda_bulk_tensor_layers;
+#define CUDA(pointer) pointer
 #else
-#define DECLARE_CUDA(function)
-#define DECLARE_LAYERS_CUDA(function)
-#define CUDA_POINTER(pointer) NULL
+#define CUDA(pointer) NULL
 #endif
-#define DECLARE_NO_LAYERS_CUDA(function)
-#define KERNEL(backend, name, function, equations, layers, flags, note)                                      \
-  DECLARE_##backend(function) DECLARE_##layers##_##backend(function)
-#include "kernels.def"
-#undef KERNEL
 
-#define FUNCTION_HOST(function)  .host = function
-#define FUNCTION_CUDA(function)  .cuda = CUDA_POINTER(function)
-#define LAYERS_HOST(function)    &function##_layers
-#define LAYERS_CUDA(function)    CUDA_POINTER(&function##_layers)
-#define NO_LAYERS_HOST(function) NULL
-#define NO_LAYERS_CUDA(function) NULL
-#define EVERY                    ((1u << EQUATION_COUNT) - 1)
-#define KERNEL(backend, name, function, equations, layers, flags, note)                                      \
-  {#name, BACKEND_##backend,           equations, flags, layers##_##backend(function),                       \
-   note,  FUNCTION_##backend(function)},
+enum { EVERY = (1u << EQUATION_COUNT) - 1 };
 const kernel kernel_table[] = {
 #include "kernels.def"
 };
-#undef KERNEL
 
 enum { KERNEL_COUNT = sizeof kernel_table / sizeof kernel_table[0] };
 const int kernel_table_size = KERNEL_COUNT;

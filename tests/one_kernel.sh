@@ -6,7 +6,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 . jobs/setup.sh environment
 name=${1:?usage: tests/one_kernel.sh NAME [POINTS [BUILD]]} points=${2:-256} build=${3:-build/release}
 
-backend=$(sed -nE "s/^KERNEL\((\w+), $name, .*/\1/p" kernels/kernels.def | tr '[:upper:]' '[:lower:]')
+backend=$(sed -nE "s/^\{\"$name\", BACKEND_(\w+), .*/\1/p" kernels/kernels.def | tr '[:upper:]' '[:lower:]')
 if [[ ! $backend ]]; then
   echo "one_kernel: kernels/kernels.def has no kernel $name" >&2
   exit 1

@@ -79,7 +79,7 @@ r = json.load(open(sys.argv[1]))
 print("%-22s %8.1f Gpts/s %8.0f GB/s, copy %.0f GB/s, %.1f %% of copy"
       % (r["kernel"], r["gpts"], r["gbs"], r["copy_gbs"], 100 * r["fraction_of_copy"]))' "$logs/$kernel.json")")
   fi
-done < <(sed -nE 's/^KERNEL\(CUDA, ([a-z0-9_]*),.*/\1/p' kernels/kernels.def)
+done < <(sed -nE 's/^\{"([a-z0-9_]*)", BACKEND_CUDA,.*/\1/p' kernels/kernels.def)
 
 echo
 cat "$logs/gpu.log"
