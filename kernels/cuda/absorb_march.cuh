@@ -1,0 +1,299 @@
+/* A thread's march through absorbing layers along y and z: stars and layers of its points (absorb_whole.cuh). */
+#ifndef STENCIL_ABSORB_MARCH_CUH
+#define STENCIL_ABSORB_MARCH_CUH
+
+#include "absorb_walk.cuh"
+#include "kernels/equations/terms.h"
+
+namespace absorbing {
+
+/* Two floats on 8 bytes. */
+static __device__ __forceinline__ void load_pair(float v[2], const float *from) {
+  const float2 p = *reinterpret_cast<const float2 *>(from);
+  v[0] = p.x, v[1] = p.y;
+}
+
+/* Rows of a walk along z may lie in a layer along y, too, or be those of a stack (kernel_args.flat). */
+enum row_kind { PLAIN, ACROSS, STACKED };
+
+/* Which terms there are: none; density and absorption; on the way back, too. */
+enum terms_of { NO_TERMS, FORWARD_TERMS, GRADIENT_TERMS };
+
+/* Through a layer along AXIS. PACKS: rows are whole packs. */
+template <enum equation Q, terms_of TERMS, int AXIS, int INWARD, bool PACKS, row_kind ROWS> struct march {
+  static constexpr bool CROSSING = ROWS == ACROSS;
+  static constexpr int TURNS = CROSSING ? 1 : 2; /* ahead: where layers cross, all room is for one turn */
+  const absorb_args &a;
+  const absorb_axis &s;
+  walk<AXIS, INWARD, TURNS, ROWS == STACKED> w;
+  ptrdiff_t state_step, state;        /* as step and at, of the state */
+  ptrdiff_t addend_step, addend;      /* ... of the addends of layers along x */
+  bool has_addend;                    /* has the pack points in a layer along x? */
+  float psi[ABSORB_BEYOND + 1][PACK]; /* of this row and those after it */
+
+  __device__ __forceinline__ march(const absorb_args &args, const walk_maps &m, const course &c,
+                                   float *shared)
+      : a(args), s(args.axis[AXIS]), w(args.field, m, c, shared) {
+    const kernel_args &f = a.field;
+    const absorb_axis &sx = a.axis[0];
+    const ptrdiff_t nx = f.nx, state_stride = AXIS == 1 ? nx : nx * f.ny;
+    const int x = w.x(), y = w.y(), z = w.z();
+    const bool low = x < sx.lo;
+    const absorb_addends addends = absorb_addends_of(&sx, a.width, f.nz);
+    state_step = INWARD * state_stride;
+    state = absorb_stored(&s, a.width, {c.i, INWARD}, c.i) * state_stride +
+            (AXIS == 1 ? (ptrdiff_t)z * (s.lo + s.hi) * nx : y * nx) + x;
+    addend = absorb_addend_at(&addends, f.ny, !low, {z, y, x});
+    addend_step = INWARD * (ptrdiff_t)addends.pitch * (AXIS == 1 ? 1 : f.ny);
+    has_addend = w.lanes > 0 && (low || (sx.hi > 0 && x + PACK > f.nx - sx.hi));
+  }
+  /* psi[i + k] of turn t before this step; past the layer its last, which counts 0 times. */
+  __device__ __forceinline__ const float *remembered(int t, int k) const {
+    return s.psi_in + (state + (min(w.c.i + t + k, a.width - 1) - w.c.i) * state_step);
+  }
+  /* CROSSING: starts the copies of what add_along_y reads. */
+  __device__ __forceinline__ void ask_along_y(int t) const {
+    const absorb_axis &sy = a.axis[1];
+    const unsigned points = PACKS ? 0 : w.existing();
+    if (t >= w.c.count || w.lanes < 1) return;
+    w.ask(t, ZETA_Y, sy.zeta + state_along_y(t, 0), PACKS, points);
+#pragma unroll
+    for (int k = 0; k <= ABSORB_BEYOND; k++)
+      w.ask(t, BEFORE_Y + k, sy.psi_in + state_along_y(t, k), PACKS, points);
+  }
+  __device__ __forceinline__ void ask_for(int t) const {
+    const kernel_args &f = a.field;
+    if (t < w.c.count && w.lanes > 0) {
+      const unsigned points = PACKS ? 0 : w.existing();
+      w.ask(t, BEFORE, remembered(t, ABSORB_BEYOND), PACKS, points);
+      w.ask(t, ZETA, s.zeta + (state + t * state_step), PACKS, points);
+      w.ask(t, OUT, (f.before ? f.before : f.out) + (w.at + t * w.step), PACKS, points);
+      if (f.medium[0]) w.ask(t, MEDIUM, f.medium[0] + (w.at + t * w.step), PACKS, points);
+      if (has_addend) w.ask(t, ADDEND, a.addends + (addend + t * addend_step), true, 0);
+    }
+    w.asked();
+  }
+  __device__ __forceinline__ void renew(int t, int k, const float before[PACK]) {
+    const float *b = s.coefficients + (2 * a.width + w.c.i + t + k);
+    const float psi_a = b[0], psi_b = b[a.width + ABSORB_BEYOND];
+#pragma unroll
+    for (int n = 0; n < PACK; n++)
+      psi[k][n] = absorb_psi(psi_a, psi_b, a.difference, &w.u[RADIUS + k][n], PACK, before[n]);
+  }
+  /* CROSSING: the row's place in the layer along y; rows past the grid, which store nothing, have the last one's. */
+  __device__ __forceinline__ absorb_place place_along_y() const {
+    return absorb_locate(&a.axis[1], min(w.y(), a.field.ny - 1));
+  }
+  /* CROSSING: where psi[i + k] of the layer along y is, in turn t. */
+  __device__ __forceinline__ ptrdiff_t state_along_y(int t, int k) const {
+    const absorb_axis &sy = a.axis[1];
+    const absorb_place p = place_along_y();
+    const int row = (w.z() + t * INWARD) * (sy.lo + sy.hi) + absorb_stored(&sy, a.width, p, p.i + k);
+    return (ptrdiff_t)row * a.field.nx + w.x();
+  }
+  /* CROSSING: adds what the layer along y adds, and stores its psi and zeta. Two points at a time: four would need too
+   * many registers. */
+  __device__ __forceinline__ void add_along_y(int t, float sum[PACK]) const {
+    const absorb_axis &sy = a.axis[1];
+    const absorb_place p = place_along_y();
+    const int step = p.inward * TILE_X;
+    const float *b = sy.coefficients + p.i;
+    float psi_y[PACK], zeta_y[PACK];
+#pragma unroll
+    for (int first = 0; first < PACK; first += 2) {
+      const float *u = w.tile(t + RADIUS) + first;
+      float rows[2 * RADIUS + 1][2], before[ABSORB_BEYOND + 1][2], zeta[2];
+#pragma unroll
+      for (int r = -RADIUS; r <= RADIUS; r++) load_pair(rows[RADIUS + r], u + r * step);
+#pragma unroll
+      for (int k = 0; k <= ABSORB_BEYOND; k++) load_pair(before[k], w.operand(t, BEFORE_Y + k) + first);
+      load_pair(zeta, w.operand(t, ZETA_Y) + first);
+#pragma unroll
+      for (int n = 0; n < 2; n++) {
+        const float *point = &rows[RADIUS][n];
+        float renewed[ABSORB_BEYOND + 1];
+#pragma unroll
+        for (int k = 0; k <= ABSORB_BEYOND; k++)
+          renewed[k] = absorb_psi(b[2 * a.width + k], b[3 * a.width + ABSORB_BEYOND + k], a.difference,
+                                  point + 2 * k, 2, before[k][n]);
+        const float slope = absorb_slope(&sy, renewed[0], renewed[1], renewed[2], renewed[3]);
+        psi_y[first + n] = renewed[0];
+        zeta_y[first + n] =
+            absorb_zeta(b[0], b[a.width], absorb_second(&sy, a.field.wy, point, 2), slope, zeta[n]);
+        sum[first + n] += slope + zeta_y[first + n];
+      }
+      asm volatile("" ::: "memory"); /* or all is loaded at once */
+    }
+    if (w.lanes < 1) return;
+    const unsigned points = PACKS ? 0 : w.existing();
+    const ptrdiff_t at = state_along_y(t, 0);
+    w.put(sy.psi_out + at, psi_y, PACKS, points);
+    w.put(sy.zeta + at, zeta_y, PACKS, points);
+  }
+  /* What layers along the axes before this one add. */
+  __device__ __forceinline__ void look_up(float sum[PACK], int t) const {
+    float addend_x[PACK] = {};
+    if (has_addend) star::load(addend_x, w.operand(t, ADDEND));
+#pragma unroll
+    for (int n = 0; n < PACK; n++) sum[n] = addend_x[n];
+  }
+  /* TERMS: of a pack (terms.h). They come from global memory; lines of the next turn are asked for meanwhile. */
+  struct terms_pack {
+    float V[PACK], kappa[PACK], recalled[PACK], g[PACK], r[MEMORIES_MAX][PACK];
+  };
+  __device__ __forceinline__ void load_term(float to[PACK], const float *from, int t) const {
+    const float *row = from + (w.at + t * w.step);
+    if (t + 1 < w.c.count) asm volatile("prefetch.global.L2 [%0];" ::"l"(row + w.step));
+    if (PACKS)
+      star::load(to, row);
+    else
+#pragma unroll
+      for (int n = 0; n < PACK; n++)
+        if (n < w.lanes) to[n] = row[n];
+  }
+  __device__ __forceinline__ void load_terms(terms_pack &p, int t) const {
+    const kernel_terms &k = a.field.terms;
+    if (w.lanes < 1) return;
+    if (k.density) load_term(p.V, k.density, t);
+    if (TERMS == GRADIENT_TERMS) load_term(p.recalled, k.recalled, t), load_term(p.g, k.gradient, t);
+    if (k.memories) load_term(p.kappa, k.loss, t);
+#pragma unroll
+    for (int l = 0; l < MEMORIES_MAX; l++)
+      if (l < k.memories) load_term(p.r[l], k.memory[l], t);
+  }
+  __device__ __forceinline__ float with_terms(terms_pack &k, int n, float star, float x, const float m[],
+                                              float u, float before) const {
+    const kernel_terms &t = a.field.terms;
+    constexpr bool G = TERMS == GRADIENT_TERMS;
+    terms_point p = {k.V[n], k.kappa[n], k.recalled[n], k.g[n], {k.r[0][n], k.r[1][n], k.r[2][n]}};
+    /* without density V is 0, which changes nothing; counts by branches that no warp divides at */
+    const float with_V = t.density ? terms_bracket(&t, true, 0, false, star, u, &p) : star;
+    const float bracket = G ? terms_bracket(&t, false, 0, true, with_V, u, &p) : with_V;
+    float all = bracket, gain = terms_gain(&t, 0, G, point_gain(Q, m), x, &p);
+    if (t.memories == 1)
+      all = terms_bracket(&t, false, 1, false, bracket, u, &p), gain = terms_gain(&t, 1, false, gain, x, &p);
+    else if (t.memories == 2)
+      all = terms_bracket(&t, false, 2, false, bracket, u, &p), gain = terms_gain(&t, 2, false, gain, x, &p);
+    else if (t.memories == 3)
+      all = terms_bracket(&t, false, 3, false, bracket, u, &p), gain = terms_gain(&t, 3, false, gain, x, &p);
+    k.g[n] = p.g;
+#pragma unroll
+    for (int l = 0; l < MEMORIES_MAX; l++) k.r[l][n] = p.r[l];
+    return fmaf(gain, x, point_next(Q, all, m, u, before, 2.0f));
+  }
+  __device__ __forceinline__ void store_terms(const terms_pack &p, int t) const {
+    const kernel_terms &k = a.field.terms;
+    if (w.lanes < 1) return;
+    if (TERMS == GRADIENT_TERMS)
+      w.put(k.gradient + (w.at + t * w.step), p.g, PACKS, PACKS ? 0 : w.existing());
+#pragma unroll
+    for (int l = 0; l < MEMORIES_MAX; l++)
+      if (l < k.memories) w.put(k.memory[l] + (w.at + t * w.step), p.r[l], PACKS, PACKS ? 0 : w.existing());
+  }
+  __device__ __forceinline__ void start() {
+    float before[ABSORB_BEYOND][PACK] = {};
+    w.open();
+#pragma unroll
+    for (int k = 0; k < ABSORB_BEYOND; k++)
+#pragma unroll
+      for (int n = 0; n < PACK; n++)
+        if (n < w.lanes) before[k][n] = remembered(0, k)[n];
+    for (int t = 0; t < TURNS; t++) {
+      if (CROSSING) ask_along_y(t);
+      ask_for(t);
+    }
+    w.start();
+#pragma unroll
+    for (int k = 0; k < ABSORB_BEYOND; k++) renew(0, k, before[k]);
+  }
+  __device__ __forceinline__ void turn(int t) {
+    const kernel_args &f = a.field;
+    const float *weights = AXIS == 1 ? f.wy : f.wz, *b = s.coefficients + (w.c.i + t);
+    const float zeta_a = b[0], zeta_b = b[a.width];
+    float in_row[PACK + 2 * RADIUS], sum[PACK];
+    float before[PACK], zeta[PACK], out[PACK], medium[PACK], along[PACK];
+    w.arrive(t);
+    w.star_of(sum, in_row, t);
+    if (CROSSING) {
+      w.await_own();
+      look_up(along, t);
+      add_along_y(t, along);
+      ask_along_y(t + TURNS); /* with the rest of that turn's group; here, to have more time */
+    }
+    w.release(t + RADIUS);
+    w.await_own();
+    star::load(before, w.operand(t, BEFORE));
+    renew(t, ABSORB_BEYOND, before);
+    star::load(zeta, w.operand(t, ZETA));
+    star::load(out, w.operand(t, OUT));
+    if (f.medium[0])
+      star::load(medium, w.operand(t, MEDIUM));
+    else
+      medium[0] = medium[1] = medium[2] = medium[3] = f.scale[0];
+    if (!CROSSING) look_up(along, t);
+    terms_pack terms = {};
+    if (TERMS) load_terms(terms, t);
+#pragma unroll
+    for (int n = 0; n < PACK; n++) {
+      const float slope = absorb_slope(&s, psi[0][n], psi[1][n], psi[2][n], psi[3][n]);
+      const float m[EQUATION_MEDIA] = {medium[n]}, u = w.u[RADIUS][n];
+      zeta[n] =
+          absorb_zeta(zeta_a, zeta_b, absorb_second(&s, weights, &w.u[RADIUS][n], PACK), slope, zeta[n]);
+      const float x = along[n] + (slope + zeta[n]);
+      if (TERMS)
+        out[n] = with_terms(terms, n, sum[n], x, m, u, out[n]);
+      else
+        out[n] = fmaf(point_gain(Q, m), x, point_next(Q, sum[n], m, u, out[n], 2.0f));
+    }
+    if (TERMS) store_terms(terms, t);
+    store(t, zeta, out);
+    ask_for(t + TURNS);
+    w.move_up();
+#pragma unroll
+    for (int n = 0; n < PACK; n++)
+#pragma unroll
+      for (int k = 0; k < ABSORB_BEYOND; k++) psi[k][n] = psi[k + 1][n];
+  }
+  __device__ __forceinline__ void store(int t, const float zeta[PACK], const float out[PACK]) const {
+    if (w.lanes < 1) return;
+    const unsigned points = PACKS ? 0 : w.existing();
+    const int beyond = AXIS == 2 ? absorb_left(&a, {w.c.i + t, INWARD}, w.c.z + t * INWARD) : 0;
+    w.put(s.psi_out + (state + t * state_step), psi[0], PACKS, points);
+    w.put(s.zeta + (state + t * state_step), zeta, PACKS, points);
+    w.put(a.field.out + (w.at + t * w.step), out, PACKS, points);
+#pragma unroll
+    for (int k = 1; k <= ABSORB_BEYOND; k++)
+      if (k <= beyond) w.put(s.psi_out + (state + (t + k) * state_step), psi[k], PACKS, points);
+  }
+  /* Images in z of the rows that it has stored along y. */
+  __device__ __forceinline__ void store_images() const {
+    const kernel_args &f = a.field;
+    if (w.lanes < 1 || !ghosts_touch(w.z(), f.nz, f.ghosts[FACE_Z_LO], f.ghosts[FACE_Z_HI])) return;
+#pragma unroll 1
+    for (int t = 0; t < w.c.count; t++) images::store_in_z(f, f.out + (w.at + t * w.step), w.z(), w.lanes);
+  }
+};
+
+template <int AXIS, class March>
+static __device__ __forceinline__ void go_through(const absorb_args &a, const walk_maps &m, const course &c,
+                                                  float *shared) {
+  March march(a, m, c, shared);
+  march.start();
+#pragma unroll 1
+  for (int t = 0; t < c.count; t++) march.turn(t);
+  if (AXIS == 1 && c.images) march.store_images();
+}
+
+template <enum equation Q, terms_of TERMS, int AXIS, bool PACKS, row_kind ROWS>
+static __device__ __forceinline__ void march_inward(const absorb_args &a, const walk_maps &m, course c,
+                                                    float *shared) {
+  const absorb_place p = absorb_locate(&a.axis[AXIS], AXIS == 1 ? c.y : c.z);
+  c.i = p.i;
+  if (p.inward > 0)
+    go_through<AXIS, march<Q, TERMS, AXIS, 1, PACKS, ROWS>>(a, m, c, shared);
+  else
+    go_through<AXIS, march<Q, TERMS, AXIS, -1, PACKS, ROWS>>(a, m, c, shared);
+}
+
+} // namespace absorbing
+#endif
