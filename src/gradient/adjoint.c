@@ -342,8 +342,9 @@ static int adjoint_look_at_field(void *self, const float *field, int64_t step, i
   const bool own = a->step <= a->shot->engine->physics.steps;
   const bool signals = a->shot->config->gradient_signals;
   const int ghosts = signals ? RADIUS : 0; /* these are sampled */
-  const bool holds = !signals && !a->image && a->step > a->begin;
   stream = adjoint_stream(a, stream);
+  /* On another stream than the steps' the next one might overwrite mu of the step before while it is read. */
+  const bool holds = stream == STREAM_INTERIOR && !signals && !a->image && a->step > a->begin;
   TRY(surplus_after_step(&a->surplus, stream, k, field, (zrange){-ghosts, k->nz + ghosts}, holds, e));
   const scale_args add = {.kind = SCALE_ADD,
                           .from = k->terms.recalled,

@@ -468,13 +468,13 @@ static void close_surplus(mu_fields *m) {
 
 static void enqueue_surplus(mu_fields *m, enum surplus_kind kind, int begin, int end) {
   m->args.kind = kind, m->args.field.z_begin = begin, m->args.field.z_end = end;
-  for (int i = 0; i < m->args.steps; i++)
-    m->args.seen[i] = (surplus_seen){m->args.mu, m->args.field.terms.recalled};
+  m->args.seen[0] = (surplus_seen){m->args.mu, m->args.field.terms.recalled};
+  m->args.seen[1] = (surplus_seen){m->args.after, m->args.field.terms.loss};
   OK(dev->table->apply(dev, STREAM_BOUNDARY, &operation_surplus, &m->args, &E));
 }
 
-/* e of a point; *in: it lies in a layer. */
-static float expect_e(mu_fields *m, int z, int y, int x, bool step, bool *in) {
+/* e of a point; mu: of a step, or NULL; *in: it lies in a layer. */
+static float expect_e(mu_fields *m, int z, int y, int x, const float *mu, bool *in) {
   const absorb_axis *axis = m->args.layers.axis;
   const ptrdiff_t at = point(&m->mu, m->mu.expected, z, y, x) - m->mu.expected;
   const int place[ABSORB_AXES] = {x, y, z + axis[2].origin};
@@ -483,17 +483,17 @@ static float expect_e(mu_fields *m, int z, int y, int x, bool step, bool *in) {
   for (int i = 0; i < ABSORB_AXES; i++) {
     float *chi = &m->chi[i][at];
     if (place[i] < 0 || place[i] >= axis[i].points || !in_layer(&axis[i], place[i], &a, &b)) continue;
-    if (step) *chi = fmaf(a, *chi, b * (m->mu.expected[at] - e)) / (1 + b);
+    if (mu) *chi = fmaf(a, *chi, b * (mu[at] - e)) / (1 + b);
     e += *chi, *in = true;
   }
   return e;
 }
 
-static void expect_step(mu_fields *m, int z, int y, int x) {
+static void expect_of(mu_fields *m, const float *mu, const float *by, int z, int y, int x) {
   const kernel_terms *t = &m->args.field.terms;
   const ptrdiff_t at = point(&m->mu, m->mu.expected, z, y, x) - m->mu.expected;
   bool in;
-  const float e = expect_e(m, z, y, x, true, &in), u = m->host[U][at], kappa = m->host[KAPPA][at];
+  const float e = expect_e(m, z, y, x, mu, &in), u = by[at], kappa = m->host[KAPPA][at];
   float l = e, all = 0;
   if (!in || z < 0 || z >= m->mu.args.nz) return;
   m->host[IMAGE][at] = fmaf(-u, e, m->host[IMAGE][at]);
@@ -504,10 +504,16 @@ static void expect_step(mu_fields *m, int z, int y, int x) {
   m->last[at] = m->l[at], m->l[at] = l;
 }
 
+/* The second step of two has other fields as mu and u. */
+static void expect_step(mu_fields *m, int z, int y, int x) {
+  expect_of(m, m->mu.expected, m->host[U], z, y, x);
+  if (m->args.steps > 1) expect_of(m, m->host[AFTER], m->host[KAPPA], z, y, x);
+}
+
 static void expect_end(mu_fields *m, int z, int y, int x) {
   const ptrdiff_t at = point(&m->mu, m->mu.expected, z, y, x) - m->mu.expected;
   bool in;
-  expect_e(m, z, y, x, false, &in);
+  expect_e(m, z, y, x, NULL, &in);
   if (!in) return;
   m->mu.expected[at] -= m->l[at], m->host[AFTER][at] -= m->last[at];
   m->host[GRADIENT][at] -= m->missing[at] / m->host[MEDIUM][at];
@@ -541,7 +547,7 @@ static void check_nu(mu_fields *m, uint64_t seed) {
     for (int y = 0; y < nu.args.ny; y++)
       for (int x = 0; x < nu.args.nx; x++) {
         const ptrdiff_t at = point(&nu, nu.expected, z, y, x) - nu.expected;
-        nu.expected[at] = (m->mu.expected[at] - expect_e(m, z, y, x, false, &in)) * m->host[SIGMA][at];
+        nu.expected[at] = (m->mu.expected[at] - expect_e(m, z, y, x, NULL, &in)) * m->host[SIGMA][at];
       }
   float samples[PLACES] = {0}, *on = on_device(samples, sizeof samples);
   l.places_on_device = on_device(l.places, sizeof l.places);
@@ -589,7 +595,7 @@ static void nu_is_made_of_mu(void) {
       enqueue_surplus(&m, SURPLUS_STEP, first, k ? 2 : last);
       if (k) enqueue_surplus(&m, SURPLUS_STEP, 2, n[2] - 2);
       if (k) enqueue_surplus(&m, SURPLUS_STEP, n[2] - 2, last);
-      for (int step = 0; step < m.args.steps; step++) expect_surplus(&m, expect_step, first, last);
+      expect_surplus(&m, expect_step, first, last);
       check_surplus(&m, SURPLUS_STEP);
     }
     if (begin < 0) check_nu(&m, 600 + (uint64_t)i);
