@@ -161,8 +161,9 @@ static void absorb_set_weights(absorb *a, const config *c, const kernel_args *we
 
 int absorb_zero(absorb *a, char *to, size_t left, error *e) {
   const device_table *t = a->dev->table;
+  const bool first = !a->zeros.memory; /* later ones may be read meanwhile */
   TRY(device_reserve(a->dev, &a->zeros, ABSORB_PINNED, MEMORY_PINNED, e));
-  memset(a->zeros.memory, 0, ABSORB_PINNED);
+  if (first) memset(a->zeros.memory, 0, ABSORB_PINNED);
   for (size_t bytes; left; to += bytes, left -= bytes) {
     bytes = left < ABSORB_PINNED ? left : ABSORB_PINNED;
     TRY(t->copy(a->dev, STREAM_BOUNDARY, &(copy_args){to, a->zeros.memory, bytes, COPY_TO_DEVICE}, e));
