@@ -31,9 +31,36 @@ static bool adjoint_whole(const shot *s) {
   return s->dev->table->backend == BACKEND_CUDA && s->engine->ranks == 1;
 }
 
+/* Fields whose slots share their planes: along an axis y of one point a field has a row where others have ghosts. */
+static int adjoint_sharing(const shot *s) {
+  const slab *b = &s->engine->slab;
+  return s->dev->table->backend == BACKEND_HOST && b->ny == 1 ? (int)slab_rows(b) : 1;
+}
+
 float *adjoint_slot(const adjoint *a, int64_t slot) {
   const slab *s = &a->shot->engine->slab;
-  return a->states.shared + (size_t)slot * a->slot + (adjoint_whole(a->shot) ? slab_offset(s, 0, 0, 0) : 0);
+  const int64_t sharing = adjoint_sharing(a->shot), row = slot % sharing;
+  return a->states.shared + (size_t)(slot - row) * a->slot + (size_t)row * s->pitch +
+         (adjoint_whole(a->shot) ? slab_offset(s, 0, 0, 0) : 0);
+}
+
+/* Copies own points to the slot of a step. */
+static int adjoint_copy(const adjoint *a, const float *field, int64_t step, int stream, error *e) {
+  device *dev = a->back.dev;
+  const slab *s = a->back.slab;
+  float *to = adjoint_slot(a, step - a->begin);
+  if (adjoint_sharing(a->shot) == 1)
+    return field == to
+               ? 0
+               : dev->table->copy(dev, stream,
+                                  &(copy_args){to, field, adjoint_span(s) * sizeof(float), COPY_ON_DEVICE},
+                                  e);
+  for (int z = 0; z < s->nz; z++) {
+    const copy_args row = {to + (size_t)z * s->plane, field + (size_t)z * s->plane,
+                           (size_t)s->nx * sizeof(float), COPY_ON_DEVICE};
+    TRY(dev->table->copy(dev, stream, &row, e));
+  }
+  return 0;
 }
 
 /* Is the state at this step to be kept? */
@@ -89,11 +116,9 @@ static int adjoint_keep(adjoint *a, int64_t step, int stream, error *e) {
 
 static int adjoint_look(void *self, const float *field, int64_t step, int stream, error *e) {
   adjoint *a = self;
-  const copy_args copy = {adjoint_slot(a, step - a->begin), field, adjoint_span(a->back.slab) * sizeof(float),
-                          COPY_ON_DEVICE};
   if (adjoint_keeps(a, step)) return adjoint_keep(a, step, stream, e);
   if (step < a->begin || step >= a->end) return 0;
-  if (field != copy.to) TRY(a->back.dev->table->copy(a->back.dev, stream, &copy, e));
+  TRY(adjoint_copy(a, field, step, stream, e));
   return adjoint_aim(a, field, step, stream, e);
 }
 
@@ -209,7 +234,14 @@ static int adjoint_open_stepper(adjoint *a, error *e) {
 
 size_t adjoint_field_bytes(const shot *s) {
   const slab *b = &s->engine->slab;
+  if (adjoint_sharing(s) > 1) return (size_t)b->nz * b->pitch * sizeof(float);
   return round_up(adjoint_whole(s) ? slab_floats(b) : adjoint_span(b), SLAB_ALIGN) * sizeof(float);
+}
+
+/* Bytes that slots take beyond those of their fields: the last that share planes may be few. */
+static size_t adjoint_slack(const shot *s) {
+  const int sharing = adjoint_sharing(s);
+  return sharing > 1 ? (size_t)sharing * adjoint_field_bytes(s) : 0;
 }
 
 size_t adjoint_bytes(const shot *s) {
@@ -217,7 +249,7 @@ size_t adjoint_bytes(const shot *s) {
   const config *c = s->config;
   const int memories = s->engine->args.terms.memories;
   const size_t fields = (size_t)memories + (c->gradient_image ? 5 : 3);
-  return (fields * slab_floats(b) + 2 * b->plane) * sizeof(float) + absorb_bytes(c, b) +
+  return (fields * slab_floats(b) + 2 * b->plane) * sizeof(float) + adjoint_slack(s) + absorb_bytes(c, b) +
          surplus_bytes(c, b, memories);
 }
 
@@ -230,7 +262,7 @@ int adjoint_open(adjoint *a, shot *s, const plan *p, const char *path, error *e)
   a->transfer = s->transfer;
   a->most = larger(g->setup.stack, 1);
   if (!ALLOC(e, a->rows, a->most, "the gradient") && !adjoint_open_stepper(a, e))
-    states_open(&a->states, s, &a->plan, path, e);
+    states_open(&a->states, s, &a->plan, adjoint_slack(s), path, e);
   TRY(error_agree(e, g->comm));
   TRY(chain_open(&a->chain, g->config, g->files, &g->io, e));
   const halo_setup exchanged = {

@@ -57,12 +57,12 @@ static int states_copy(const states *t, const stepper *p, char *state, bool keep
 
 /* --- memory ----------------------------------------------------------------------------------------------------- */
 
-int states_open(states *t, shot *s, const plan *p, const char *path, error *e) {
+int states_open(states *t, shot *s, const plan *p, size_t slack, const char *path, error *e) {
   const device_table *table = s->dev->table;
   *t = (states){.shot = s, .plan = p, .bytes = states_bytes(s), .waiting = -1};
   const size_t plane = s->engine->slab.plane * sizeof(float),
                away = (size_t)(p->tier[TIER_HOST] + p->tier[TIER_FILE]) * t->bytes,
-               shared = (size_t)p->bytes[TIER_DEVICE] - (away ? t->bytes : 0);
+               shared = (size_t)p->bytes[TIER_DEVICE] - (away ? t->bytes : 0) + slack;
   TRY(table->alloc(s->dev, (void **)&t->memory[TIER_DEVICE], shared + 2 * plane, MEMORY_DEVICE, e));
   t->shared = (float *)(t->memory[TIER_DEVICE] + plane);
   t->end = t->memory[TIER_DEVICE] + plane + shared;

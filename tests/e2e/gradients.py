@@ -128,6 +128,26 @@ def adjoint_source(program):
 
 
 @case
+def flat(program):
+    """A 2D gradient keeps a row of each plane, and has the same bits for every budget, and with or without an image."""
+    steps, (nz, nx), name = 400, (90, 110), "velocity"
+    section = {"grid.nx": nx, "grid.ny": 1, "grid.nz": nz, "time.steps": steps, "medium.velocity": "2d.h5:/v", "source.1.position": "101 0 55",
+               "receivers.line": "40 0 60 170 0 65 6", "device.backend": "host"}
+    v = np.random.default_rng(4).uniform(1500, 2000, (nz, 1, nx)).astype("f4")
+    with h5py.File(program.folder / "2d.h5", "w") as file:
+        file["v"], file["true"] = v, v * 1.02
+    config = program.config({key: value for key, value in {**RUN, **section}.items() if key != "boundary.y"})
+    program.succeed("-q", config, "gradient.observed=", "medium.velocity=2d.h5:/true", "output.path=out/true")
+    log = program.succeed(config, "gradient.image=on").out
+    expected, (ring, mib) = gradient(program), re.search(r"a ring of (\d+) of .*\ngradient: ([0-9.]+) MiB", log).groups()
+    check(float(mib) * 2**20 < 1.5 * int(ring) * nx * nz * 4 and expected.any(), log)
+    for ranks, option in ((0, "gradient.image=off"), (0, "gradient.host_memory=12MB"), (0, "gradient.host_memory=7MB"), (3, "gradient.host_memory=4MB")):
+        result = program.succeed(config, option, np=ranks)
+        check(("states every" in result.out) == ("memory" in option), f"{option}: {result.out}")
+        check(same_bits(gradient(program, name), expected), f"{ranks} ranks, {option}: other bits")
+
+
+@case
 def sizes(program):
     """The gradient is linear in the residual and scales with the field, however small the one and large the other is.
     What float32 cannot hold is refused; 0 is not."""
