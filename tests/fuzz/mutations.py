@@ -30,7 +30,7 @@ def write_inputs(folder):
     """A model, a wavelet and positions in each of the layouts that HDF5 has. Returns the keys that name each file."""
     rng = np.random.default_rng(7)
     model = rng.uniform(1000, 2000, SHAPE).astype("f4")
-    wavelet = np.stack([np.arange(20) * 1e-4, rng.uniform(-1, 1, 20)], axis=1)
+    wavelet = np.stack([np.arange(20) * 1e-2, rng.uniform(-1, 1, 20)], axis=1)
     positions = rng.uniform(0, 5, (4, 3))
     layouts = {"plain": {}, "chunks": {"chunks": True, "compression": "gzip", "shuffle": True},
                "checked": {"chunks": True, "fletcher32": True}, "scaled": {"chunks": True, "scaleoffset": 6}}
