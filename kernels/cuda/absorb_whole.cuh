@@ -76,8 +76,8 @@ struct whole_maps {
 
 /* --- launches ----------------------------------------------------------------------------------------------- */
 
-/* Where it runs `beside` the launch before it, it is still done after that one. It admits no other launch: blocks of
- * absorb_cuda_before that start beside its own have no more of the L1 cache than these leave, to their end. */
+/* With `beside` it runs beside the launch before it, but ends after that one. It lets no later launch start early: the
+ * blocks of such a launch would keep too little L1 cache to their end. */
 template <enum equation Q, terms_of TERMS, bool PACKS, bool STACK>
 static __global__ void __launch_bounds__(WALK_THREADS, WALK_BLOCKS)
     whole(const __grid_constant__ absorb_args a, const __grid_constant__ whole_shell s,
@@ -97,7 +97,7 @@ static __global__ void __launch_bounds__(WALK_THREADS, WALK_BLOCKS)
   if (s.beside && blockIdx.x == gridDim.x - 1) await_launch_before();
 }
 
-/* Layers of `width` points, cut as if there were two of them into pieces of at least so many. */
+/* Cuts layers of `width` points into pieces of at least `least` points. It assumes two layers. */
 inline layers marches(const span &s, unsigned tiles, int width, int least) {
   layers l = {s.boxes(), tiles, 1};
   while (2 * l.tiles * l.pieces < WHOLE_ENOUGH && (int)(l.pieces + 1) * least <= width) l.pieces++;
@@ -118,7 +118,7 @@ inline whole_shell whole_shell_of(const absorb_args &a) {
   return s;
 }
 
-/* What walks are to the sweep whose shadow they run in. */
+/* The cost of the walks, for the plan of the sweep beside which they run. */
 inline bulk_tensor::followers walks_of(const whole_shell &s, int width) {
   constexpr double ROW = 800; /* ns of a walk, in a shadow */
   const layers *const kinds[] = {&s.crossing, &s.along_z, &s.along_y};

@@ -1,7 +1,8 @@
 /* What the way back takes from mu to make nu of it: e = mu - nu (stretch.h), in one pass over the points of layers after each step.
- * m lambda is nu without what absorption damps; so l, e without it, is mu's share of that:
+ * m lambda is nu with the damping of absorption removed. l is e with the same damping removed:
  *   l = (e + sum a_l r_l) / (1 - kappa sum b_l),   r_l = a_l r_l + b_l kappa l;   without absorption l = e
- * The steps add u times what m multiplies to the gradient, of mu; of that of nu they lack
+ * Each step adds to the gradient u times what m multiplies in it, made of mu. The gradient needs that of nu, so this
+ * follows:
  *   g -= sum over the steps of u (l - 2 l(before) + l(before that)) / m
  * which `missing` gathers, without m. Nothing here touches what steps touch: so they may go on meanwhile. */
 #ifndef STENCIL_SURPLUS_H
@@ -14,7 +15,7 @@ extern "C" {
 #endif
 
 enum surplus_kind {
-  SURPLUS_STEP, /* after a step, or two: chi, of ghosts too; of own points `missing`, the image and what belongs to l */
+  SURPLUS_STEP, /* after one or two steps: chi, at ghosts too; at own points `missing`, the image and the state of l */
   SURPLUS_END, /* makes of mu of steps 0 and 1, without what absorption damps, m lambda, and ends the gradient */
   SURPLUS_TIMES, /* mu times P of layers that forget at once (absorb_at_rest): the product of 1 + b */
   SURPLUS_OVER   /* ... over it */
@@ -38,7 +39,7 @@ typedef struct surplus_args {
   int steps;                        /* so many, in their order */
   float *image;                     /* laid out likewise: gets -u e; or NULL */
   float *missing, *before,
-      *last; /* last: of l, of the step done last, only with absorption; before: of the one after that */
+      *last; /* last: l of the step back done last, kept only with absorption; before: l of the step back before it */
   float *memory[MEMORIES_MAX]; /* r */
 } surplus_args;
 extern const operation operation_surplus;
@@ -125,7 +126,8 @@ GHOSTS_INLINE surplus_run surplus_run_of(const surplus_args *a, const surplus_sh
   return r;
 }
 
-/* e and what it was of `n` points, axis after axis; `along`: from a point's coefficients to the next one's. */
+/* Adds the share of an axis to e, and its share of the step before to `before`, at `n` points; `along`: from a point's
+ * coefficients to the next one's. */
 SURPLUS_INLINE void surplus_along(const float *c, int width, int along, const float *mu, float *chi, float *e,
                                   float *before, int n) {
   SURPLUS_EACH for (int k = 0; k < n; k++) {

@@ -1,8 +1,8 @@
 /* The way back of a shot: the exact adjoint of its steps, which gives the gradient of any function of its traces
  * (docs/GRADIENT.md). With nu = m lambda, and mu = P nu in absorbing layers (stretch.h), its step is the forward step: the
- * same kernel and layers on the same medium, from the last step to the first. What receivers got is injected where they are. Each
- * step adds to the gradient what the forward field of its step, recalled, makes of what m multiplies (terms.h); what that
- * is not of nu follows it (surplus.h). */
+ * same kernel and layers on the same medium, from the last step to the first. Residuals are injected at the receivers.
+ * Each step adds to the gradient the recalled forward field times what m multiplies (terms.h). A pass then corrects it
+ * from mu to nu (surplus.h). */
 #ifndef STENCIL_ADJOINT_H
 #define STENCIL_ADJOINT_H
 

@@ -78,8 +78,8 @@ static int adjoint_ghosts(adjoint *a, error *e) {
   return halo_exchange(&a->halo, p->memory[!p->current], HALO_UNTIMED, true, e);
 }
 
-/* W (nu^0 - (nu^1 + m / 2 L nu^1)) / m, times sigma: of p. The step before nu^1 were it at rest there: half of L m lambda^1 is
- * what rest at the start makes of u^0; of P nu^1, then over P, layers make what their transpose makes of nu^1. */
+/* W (nu^0 - (nu^1 + m / 2 L nu^1)) / m, times sigma: of p. A start at rest
+ * adds half of L m lambda^1. The layers' transpose there: multiply nu^1 by P, apply the forward layers, divide by P. */
 static int adjoint_rest(adjoint *a, error *e) {
   const shot *s = a->shot;
   kernel_args args = a->back.args;

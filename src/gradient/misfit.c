@@ -68,7 +68,7 @@ static double misfit_unit(double most) {
   return ldexp(1, exponent);
 }
 
-/* What it holds, as the traces lie. */
+/* Its array, laid out as the traces. */
 static traces misfit_traces(const misfit *m) {
   traces t = receivers_traces(m->of);
   t.x = m->held.memory;
@@ -111,7 +111,7 @@ static int misfit_read_values(misfit *m, const shot *s, error *e) {
   return 0;
 }
 
-/* What is given is read for its unit, and again in it. */
+/* A residual that is given is read twice: to find its unit, then to store it in that unit. */
 static int misfit_read_all(misfit *m, const shot *s, bool dry, error *e) {
   const receivers *r = m->of;
   const size_t values = (size_t)r->room * (size_t)r->local;

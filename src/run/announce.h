@@ -12,8 +12,8 @@ int announce(const shot *s, error *e);
 /* Logs the settings of the configuration that are ignored, and what is probably a mistake in it: above all that nothing
  * can happen, that the grid or the time step is too coarse for the waves, that wavelets do not fit the run. */
 void announce_remarks(const shot *s);
-/* Of these what a shot of a survey has of its own: sources, receivers, initial field; and why dispersion stays in its
- * traces. */
+/* Logs those of them that depend on a shot: on its sources, receivers and initial field; and why its traces keep
+ * dispersion. */
 void announce_shot(const shot *s);
 
 /* Logs that the checkpoint, which is intact, leaves nothing to do, where it is so. */

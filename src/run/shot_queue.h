@@ -52,7 +52,7 @@ const char *shot_queue_says(enum on_stop_kind kind);
 /* Finds out what is done, and writes the table. *left: shots that are not. Collective over setup->comm, agreed.
  * shot_queue_close it, also after a failure. */
 int shot_queue_open(shot_queue **opened, const shot_queue_setup *setup, int *left, error *e);
-/* What the log warns of by the first shot already. On the first rank. */
+/* Registers the warnings that the log has of the first shot already, so that they are not repeated. On the first rank. */
 int shot_queue_warned(shot_queue *q, const warnings *of, error *e);
 /* Starts the thread: the first shot begins. Collective, agreed. */
 int shot_queue_start(shot_queue *q, error *e);
