@@ -4,6 +4,7 @@ import json
 import os
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
 
@@ -11,7 +12,7 @@ import h5py
 import numpy as np
 
 from .config import parse_config
-from .errors import Error
+from .errors import Error, reason
 
 OF_A_RUN, OF_A_SURVEY = r"[.](\d{8}[.]hdf|maps[.]hdf|receivers[.]h5|hdf[.]series|xdmf)$", r"/survey[.]csv$"
 
@@ -161,6 +162,20 @@ def check_kept(out, *files):
     """What is read is not written over."""
     if any(os.path.exists(path) and os.path.exists(out) and os.path.samefile(path, out) for path in files):
         raise Error(f"{out}: it would be written over what is read")
+
+
+@contextmanager
+def written(path):
+    """A temporary name to write to, which becomes `path` once all is written; after a failure it is removed."""
+    temporary = f"{path}.tmp.{os.getpid()}"
+    try:
+        yield temporary
+        os.replace(temporary, path)
+    except OSError as error:
+        raise Error(f"{path}: cannot write: {reason(error)}") from None
+    finally:
+        if os.path.exists(temporary):
+            os.unlink(temporary)
 
 
 def grid_of(config):

@@ -1,5 +1,4 @@
 """Models and wavelets: arrays, raw files, another spacing; the files that [medium], [initial] and [source.N] read."""
-import os
 import re
 import shutil
 from dataclasses import dataclass
@@ -9,6 +8,7 @@ import numpy as np
 
 from .config import text_of
 from .errors import Error, reason
+from .files import written
 from .plain import read_plain, si_units
 
 
@@ -184,27 +184,20 @@ def write_model(path, values, name="vp", shape=None, beside=False, **attributes)
         shape = "of unequal rows",
     if len(shape) != 3 or min(shape) < 1:
         raise Error(f"{path}: expected values of shape (nz, ny, nx), found {shape}")
-    temporary = f"{path}.tmp.{os.getpid()}"
-    try:
-        scale = units_in_si(name, attributes)
-        if beside:
-            shutil.copyfile(path, temporary)
-        with h5py.File(temporary, "a" if beside else "w") as file:
-            if name in file:
-                raise Error("it is there already")
-            data = file.create_dataset(name, shape, "<f4")
-            data.attrs.update({**units_of(name), **attributes})
-            for z, plane in enumerate(planes_of(values, shape, *scale)):
-                data[z] = plane
-        os.replace(temporary, path)
-    except BaseException as error:
-        if os.path.exists(temporary):
-            os.unlink(temporary)
-        if isinstance(error, OSError):
-            raise Error(f"{path}: cannot write: {reason(error)}") from None
-        if isinstance(error, (TypeError, ValueError, AttributeError)):
+    with written(path) as temporary:
+        try:
+            scale = units_in_si(name, attributes)
+            if beside:
+                shutil.copyfile(path, temporary)
+            with h5py.File(temporary, "a" if beside else "w") as file:
+                if name in file:
+                    raise Error("it is there already")
+                data = file.create_dataset(name, shape, "<f4")
+                data.attrs.update({**units_of(name), **attributes})
+                for z, plane in enumerate(planes_of(values, shape, *scale)):
+                    data[z] = plane
+        except (TypeError, ValueError, AttributeError) as error:
             raise Error(f"{full}: {str(error).splitlines()[0]}") from None
-        raise
     return full
 
 

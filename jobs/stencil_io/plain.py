@@ -7,8 +7,8 @@ from pathlib import Path
 import h5py
 import numpy as np
 
-from .errors import Error, reason
-from .files import check_kept, open_hdf5
+from .errors import Error
+from .files import check_kept, open_hdf5, written
 
 # Powers of m, s and kg, and the factor to them as a fraction: exact where float64 is.
 UNITS = {"m meter metre": ((1, 0, 0), 1, 1), "km kilometer kilometre": ((1, 0, 0), 1000, 1),
@@ -203,27 +203,19 @@ def to_plain(path, out, names=(), fill=None):
     names: decoded volumes as float32, tables as float64. `fill`: what missing values become, in SI units. Returns lines
     that say what has changed."""
     check_kept(out, path)
-    temporary, told = f"{out}.tmp.{os.getpid()}", []
-    try:
-        with open_hdf5(path) as file, h5py.File(temporary, "w") as to:
-            found = []
-            file.visititems(lambda name, node: found.append(name) if isinstance(node, h5py.Dataset) else None)
-            for name in [name.strip("/") for name in names] or found:
-                if not isinstance(file.get(name), h5py.Dataset):
-                    raise Error(f"{path} has no dataset /{name}")
-                if file[name].dtype.kind in "iuf" and file[name].shape is not None:
-                    told += write_plain(file, to, name, path, fill)
-                elif names:
-                    raise Error(f"{path}:/{name}: expected numbers, found {file[name].dtype}")
-            if not len(to):
-                raise Error(f"{path} has no dataset of numbers")
-        os.replace(temporary, out)
-    except BaseException as error:
-        if os.path.exists(temporary):
-            os.unlink(temporary)
-        if isinstance(error, OSError):
-            raise Error(f"{out}: cannot write: {reason(error)}") from None
-        raise
+    told = []
+    with written(out) as temporary, open_hdf5(path) as file, h5py.File(temporary, "w") as to:
+        found = []
+        file.visititems(lambda name, node: found.append(name) if isinstance(node, h5py.Dataset) else None)
+        for name in [name.strip("/") for name in names] or found:
+            if not isinstance(file.get(name), h5py.Dataset):
+                raise Error(f"{path} has no dataset /{name}")
+            if file[name].dtype.kind in "iuf" and file[name].shape is not None:
+                told += write_plain(file, to, name, path, fill)
+            elif names:
+                raise Error(f"{path}:/{name}: expected numbers, found {file[name].dtype}")
+        if not len(to):
+            raise Error(f"{path} has no dataset of numbers")
     return told
 
 

@@ -6,7 +6,7 @@ import re
 import numpy as np
 
 from .errors import Error, reason
-from .files import Run, check_kept, grid_of, open_run
+from .files import Run, check_kept, grid_of, open_run, written
 from .models import Model, spacing_of, volume
 from .places import Places, world_of
 
@@ -163,32 +163,25 @@ def to_segy(run, path, interval=None, shot=None):
     own. Headers hold source and receiver x and y, depths (z) and offset with a scalar, down to 0.1 mm; of several sources the
     first. SEG-Y counts time in whole microseconds: traces of another interval are resampled to the next shorter one.
     """
-    (numbers, runs), temporary, first, count = shots_of(run, shot), f"{path}.tmp.{os.getpid()}", None, 0
-    try:
-        with open(temporary, "wb") as file:
-            for number, run in zip(numbers, runs):
-                check_kept(path, run.receivers.path)
-                text, binary, data, told = gather(run, interval, number)
-                if first is None:
-                    first, note = binary, told
-                    file.write(text + binary.tobytes())
-                note = max(note, told, key=len)
-                if any(binary[name] != first[name] for name in ("interval", "samples")):
-                    raise Error(f"shot {number}: {binary['samples'][0]} samples of {binary['interval'][0]} us, the first shot has "
-                                f"{first['samples'][0]} of {first['interval'][0]} us")
-                if binary["traces"] != first["traces"]:
-                    first["traces"] = 0
-                data["file_trace"] += count
-                count += len(data)
-                file.write(data.tobytes())
-            file.seek(TEXT)
-            file.write(first.tobytes())
-        os.replace(temporary, path)
-    except OSError as error:
-        raise Error(f"{path}: cannot write: {reason(error)}") from None
-    finally:
-        if os.path.exists(temporary):
-            os.unlink(temporary)
+    (numbers, runs), first, count = shots_of(run, shot), None, 0
+    with written(path) as temporary, open(temporary, "wb") as file:
+        for number, run in zip(numbers, runs):
+            check_kept(path, run.receivers.path)
+            text, binary, data, told = gather(run, interval, number)
+            if first is None:
+                first, note = binary, told
+                file.write(text + binary.tobytes())
+            note = max(note, told, key=len)
+            if any(binary[name] != first[name] for name in ("interval", "samples")):
+                raise Error(f"shot {number}: {binary['samples'][0]} samples of {binary['interval'][0]} us, the first shot has "
+                            f"{first['samples'][0]} of {first['interval'][0]} us")
+            if binary["traces"] != first["traces"]:
+                first["traces"] = 0
+            data["file_trace"] += count
+            count += len(data)
+            file.write(data.tobytes())
+        file.seek(TEXT)
+        file.write(first.tobytes())
     what = f"shot {numbers[0]}" if len(numbers) == 1 else f"{len(numbers)} shots"
     return f"{path}: {what}, {count} traces, {first['samples'][0]} samples of {first['interval'][0]} us{note}"
 

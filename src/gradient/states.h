@@ -23,7 +23,8 @@ typedef struct states {
 
 /* Bytes of a state on this rank. */
 size_t states_bytes(const shot *s);
-/* Takes the memory of the plan, its ring's too, with `slack` bytes more for the latter. `path`: of the file. Not collective. states_close it, also after a failure. */
+/* Takes the memory of the plan, its ring's too, with `slack` bytes more for the latter. `path`: of the file. Not
+ * collective. states_close it, also after a failure. */
 int states_open(states *t, shot *s, const plan *p, size_t slack, const char *path, error *e);
 void states_close(states *t);
 
