@@ -6,7 +6,7 @@
 #include "io_internal.h"
 
 /* The list that a dataset is created with. */
-static hid_t axis_list(hid_t type, int rank, const hsize_t *shape, int deflate) {
+static hid_t dataset_list(hid_t type, int rank, const hsize_t *shape, int deflate) {
   /* HDF5 wants texts of variable length filled. */
   const H5D_fill_time_t fill = H5Tis_variable_str(type) > 0 ? H5D_FILL_TIME_ALLOC : H5D_FILL_TIME_NEVER;
   hsize_t chunk[H5S_MAX_RANK] = {1};
@@ -26,7 +26,7 @@ static hid_t axis_list(hid_t type, int rank, const hsize_t *shape, int deflate) 
 hid_t dataset_create(new_hdf5 *f, const char *name, hid_t type, int rank, const hsize_t *shape, int deflate) {
   if (f->failure.id) return H5I_INVALID_HID;
   hid_t space = rank ? H5Screate_simple(rank, shape, NULL) : H5Screate(H5S_SCALAR), dataset = H5I_INVALID_HID;
-  hid_t list = axis_list(type, rank, shape, deflate);
+  hid_t list = dataset_list(type, rank, shape, deflate);
   if (space >= 0 && list >= 0)
     dataset = H5Dcreate2(f->file, name, type, space, H5P_DEFAULT, list, H5P_DEFAULT);
   new_hdf5_check(f, dataset >= 0);
@@ -62,7 +62,7 @@ void field_describe(new_hdf5 *f, hid_t dataset, const run_meta *m) {
 }
 
 /* Its values, float64 or texts, are of type `type` in memory. */
-static void axis_put(new_hdf5 *f, const axis *a, hid_t type, const void *values) {
+static void dataset_put_axis(new_hdf5 *f, const axis *a, hid_t type, const void *values) {
   const hid_t stored = a->labels ? type : a->whole ? H5T_STD_I64LE : H5T_IEEE_F64LE;
   hid_t dataset = dataset_create(f, a->name, stored, 1, &a->points, 0);
   dataset_put(f, dataset, type, values);
@@ -74,7 +74,7 @@ static void axis_put(new_hdf5 *f, const axis *a, hid_t type, const void *values)
 void axis_create(new_hdf5 *f, const axis *a) {
   if (a->labels) {
     hid_t type = text_type(f, H5T_VARIABLE);
-    axis_put(f, a, type, a->labels);
+    dataset_put_axis(f, a, type, a->labels);
     if (type >= 0) H5Tclose(type);
     return;
   }
@@ -84,7 +84,7 @@ void axis_create(new_hdf5 *f, const axis *a) {
     values[i] = a->values
                     ? a->values[i]
                     : a->first + (double)(a->from + (int64_t)i * (a->every ? a->every : 1)) * a->spacing;
-  axis_put(f, a, H5T_NATIVE_DOUBLE, values);
+  dataset_put_axis(f, a, H5T_NATIVE_DOUBLE, values);
   free(values);
 }
 
