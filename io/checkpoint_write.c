@@ -65,7 +65,6 @@ typedef struct checkpoint_writer {
   int64_t rows;
   /* rank 0: */
   checkpoint_list before; /* those that were there */
-  bool created;           /* the temporary file may be there */
 } checkpoint_writer;
 
 /* What writing these arrays needs on disk. */
@@ -82,44 +81,39 @@ static uint64_t checkpoint_write_bytes(const checkpoint_array *arrays, int count
 
 /* --- the HDF5 part: what surrounds the arrays ------------------------------------------------------------------ */
 
-static void checkpoint_write_put_keys(new_hdf5 *f, const char *keys, checkpoint_seal *s) {
-  const size_t bytes = strlen(keys);
-  hid_t type = text_type(f, bytes + 1);
-  hid_t dataset = dataset_create(f, "fingerprint", type, 0, NULL, 0);
-  dataset_put(f, dataset, type, keys);
-  if (!f->failure.id) s->keys_at = H5Dget_offset(dataset), s->keys_bytes = bytes;
-  dataset_close(f, dataset);
-  if (type >= 0) H5Tclose(type);
+/* Space for the values of an array. */
+static uint64_t checkpoint_write_place(new_hdf5 *f, const checkpoint_array *a, hid_t type) {
+  new_dataset d = {.name = a->name, .type = type, .rank = a->axes};
+  for (int i = 0; i < a->axes; i++) d.shape[i] = (hsize_t)a->shape[i];
+  return dataset_write(f, &d);
 }
 
-/* Creates the dataset of an array, and fills its place. */
-static void checkpoint_write_put_array(new_hdf5 *f, checkpoint_array *a, hid_t type) {
-  hsize_t extent[3] = {0};
-  for (int i = 0; i < a->axes; i++) extent[i] = (hsize_t)a->shape[i];
-  hid_t dataset = dataset_create(f, a->name, type, a->axes, extent, 0);
-  const haddr_t place = dataset < 0 ? HADDR_UNDEF : H5Dget_offset(dataset);
-  a->at = place == HADDR_UNDEF ? 0 : (uint64_t)place; /* no place: no values */
-  dataset_close(f, dataset);
-}
+/* What its content needs. */
+typedef struct checkpoint_header {
+  const checkpoint_meta *meta;
+  checkpoint_seal *seal;
+} checkpoint_header;
 
-/* Creates `temporary`, which is going to be `name`, with all but the arrays' values, their sums and the seal; their space
- * is taken. Fills `s`, whose arrays are described, but for its mark and bytes. Nothing reads a checkpoint through HDF5. */
-static int checkpoint_write_header(const char *name, const char *temporary, const checkpoint_meta *m,
-                                   checkpoint_seal *s, error *e) {
-  const hid_t types[] = {H5T_IEEE_F32LE, H5T_STD_I64LE};
+/* A new_file_content: all but the arrays' values, their sums and the seal; their space is taken. Fills the seal, whose arrays
+ * are described, but for its mark and bytes. Nothing reads a checkpoint through HDF5. */
+static void checkpoint_write_content(new_hdf5 *to, new_file *f, const void *context) {
+  const checkpoint_header *h = context;
+  const char *keys = h->meta->keys;
+  checkpoint_seal *s = h->seal;
   checkpoint_array sums = {.name = "checksums", .axes = 1};
-  new_hdf5 f = {.name = name};
-  s->step = m->run.step, s->time = m->run.time, s->dt = m->run.dt;
-  new_hdf5_create(&f, temporary, CHECKPOINT_SEAL);
-  attribute_run(&f, &m->run);
-  checkpoint_write_put_keys(&f, m->keys, s);
+  s->step = h->meta->run.step, s->time = h->meta->run.time, s->dt = h->meta->run.dt;
+  s->keys_bytes = strlen(keys);
+  attribute_run(to, &h->meta->run);
+  hid_t text = text_type(to, s->keys_bytes + 1);
+  s->keys_at = dataset_write(to, &(new_dataset){"fingerprint", text, .values = keys});
+  if (text >= 0) H5Tclose(text);
   for (int i = 0; i < s->count; i++) {
-    checkpoint_write_put_array(&f, &s->arrays[i], types[s->arrays[i].type]);
-    sums.shape[0] += checkpoint_rows(&s->arrays[i]);
+    checkpoint_array *a = &s->arrays[i];
+    f->plan.at[i] = a->at =
+        checkpoint_write_place(to, a, a->type == CHECKPOINT_FLOAT ? H5T_IEEE_F32LE : H5T_STD_I64LE);
+    sums.shape[0] += checkpoint_rows(a);
   }
-  checkpoint_write_put_array(&f, &sums, H5T_STD_U64LE);
-  s->sums_at = sums.at;
-  return new_hdf5_close(&f, e);
+  s->sums_at = checkpoint_write_place(to, &sums, H5T_STD_U64LE);
 }
 
 /* --- rows and their sums ---------------------------------------------------------------------------------------- */
@@ -173,16 +167,14 @@ static int checkpoint_write_check(checkpoint_writer *w, error *e) {
 /* Rank 0: everything up to the first row. */
 static int checkpoint_write_begin(checkpoint_writer *w, const checkpoint_meta *m, error *e) {
   const char *path = w->place->path;
-  temporary_name(w->file.plan.temporary, sizeof w->file.plan.temporary, w->file.name);
+  const checkpoint_header header = {m, &w->seal};
   temporary_remove(path, ".h5", NULL);
   TRY(checkpoint_list_files(&w->before, path, e));
   w->seal.mark = w->place->self;
   if (w->before.newest > w->seal.mark.generation) w->seal.mark.generation = w->before.newest;
   w->seal.mark.generation++;
-  w->created = true;
-  TRY(checkpoint_write_header(w->file.name, w->file.plan.temporary, m, &w->seal, e));
-  for (int i = 0; i < w->seal.count; i++) w->file.plan.at[i] = w->seal.arrays[i].at;
-  return 0;
+  w->file.user_block = CHECKPOINT_SEAL;
+  return new_file_create(&w->file, NULL, checkpoint_write_content, &header, e);
 }
 
 /* Rank 0: gives the file its name. Another run's file of that name is moved aside first. */
@@ -204,8 +196,8 @@ static int checkpoint_write_finish(checkpoint_writer *w, int64_t step, error *e)
   if (!e->id && !row_file_put(&f, w->seal.sums_at, w->sums, (size_t)w->rows * sizeof *w->sums, e))
     checkpoint_write_seal(w->file.name, w->file.fd, &w->seal, e);
   rows_close_new(&w->file, false, e); /* taking the name makes it durable */
-  if (e->id && w->created)
-    unlink(w->file.plan.temporary);
+  if (e->id)
+    new_file_drop(&w->file, e);
   else if (!e->id && !checkpoint_write_rename(w, step, e))
     checkpoint_rotate(&w->before, w->place, step);
   return e->id;

@@ -165,3 +165,21 @@ int new_hdf5_close(new_hdf5 *f, error *e) {
   f->file = H5I_INVALID_HID, f->access = 0;
   return new_hdf5_failed(f, e);
 }
+
+int new_file_create(new_file *f, new_hdf5 *to, new_file_content *content, const void *context, error *e) {
+  new_hdf5 own = {.file = H5I_INVALID_HID};
+  new_hdf5 *file = to ? to : &own;
+  file->name = f->name;
+  temporary_name(f->plan.temporary, sizeof f->plan.temporary, f->name);
+  files_take_hdf5();
+  field_io_start(); /* of this thread */
+  new_hdf5_create(file, f->plan.temporary, f->user_block);
+  content(file, f, context);
+  if (to && !to->failure.id) new_hdf5_check(to, H5Fflush(to->file, H5F_SCOPE_GLOBAL) >= 0);
+  if (to)
+    new_hdf5_failed(to, e);
+  else if (new_hdf5_close(&own, e))
+    new_file_drop(f, e);
+  files_give_hdf5();
+  return e->id;
+}

@@ -10,18 +10,21 @@
 
 /* --- opening ---------------------------------------------------------------------------------------------------- */
 
-/* Opens dataset `name` for reading and checks all but its attributes and values; as dataset_open. Rank 0 alone checks the
- * storage, before the others open it: that reads all chunks that are compressed. */
-static int read_open(const char *name, const field_io *io, input *in, error *e) {
-  const slab *s = io->slab;
+int field_check_shape(const char *name, hid_t dataset, const slab *s, error *e) {
   hsize_t shape[H5S_MAX_RANK];
   char found[SHAPE_TEXT];
   int rank;
-  TRY(dataset_open(name, (dataset_kind){3, 3, "3D"}, io->way->rank > 0, in, e));
-  TRY(dataset_shape(name, in->dataset, shape, &rank, found, e));
+  TRY(dataset_shape(name, dataset, shape, &rank, found, e));
   const hsize_t nz = (hsize_t)s->nz_global, ny = (hsize_t)s->ny, nx = (hsize_t)s->nx;
   if (rank == 3 && shape[0] == nz && shape[1] == ny && shape[2] == nx) return 0;
   return FAIL(e, FIELD_SHAPE, name, s->nz_global, s->ny, s->nx, found);
+}
+
+/* Opens dataset `name` for reading and checks all but its attributes and values; as dataset_open. Rank 0 alone checks the
+ * storage, before the others open it: that reads all chunks that are compressed. */
+static int read_open(const char *name, const field_io *io, input *in, error *e) {
+  TRY(dataset_open(name, (dataset_kind){3, 3, "3D"}, io->way->rank > 0, in, e));
+  return field_check_shape(name, in->dataset, io->slab, e);
 }
 
 /* --- reading ---------------------------------------------------------------------------------------------------- */

@@ -11,7 +11,7 @@
 #include "gradient_file.h"
 #include "space.h"
 
-enum { WRITE_FIELDS = 8, WRITE_PARTS = 16 };
+enum { WRITE_PARTS = 16 };
 
 typedef struct field_writer {
   const field_io *io;
@@ -20,9 +20,9 @@ typedef struct field_writer {
   const field_planes *parts; /* of its fields, or of their frequencies */
   const field_name *names;   /* of its fields */
   int fields;
-  new_file file;               /* where it is compressed only rank 0 has it, */
-  new_hdf5 to;                 /* through HDF5 */
-  hid_t dataset[WRITE_FIELDS]; /* rank 0's */
+  new_file file; /* where it is compressed only rank 0 has it, */
+  new_hdf5 to;   /* through HDF5, */
+  hid_t packed;  /* with the dataset that it is */
 } field_writer;
 
 field_grid field_grid_of(const field_meta *m, const slab *s) {
@@ -44,21 +44,22 @@ static void write_histogram(new_hdf5 *f, const field_statistics *s) {
   char name[8];
   for (int i = 0; i < QUANTILES; i++) {
     quantile_name(i, name);
-    attribute_double(f, f->file, name, 0, &s->quantiles[i]);
+    attribute_double(f, "/", name, 0, &s->quantiles[i]);
   }
   const double range[2] = {s->all.min, s->all.max}, width = (range[1] - range[0]) / s->bins;
-  const axis bins = {.name = "bin",
-                     .words = {FIELD_UNITS, "centre of the bin"},
-                     .points = (hsize_t)s->bins,
-                     .first = range[0] + width / 2,
-                     .spacing = width};
-  axis_create(f, &bins);
-  hid_t counts = dataset_create(f, "histogram", H5T_STD_I64LE, 1, &bins.points, 0);
-  dataset_put(f, counts, H5T_NATIVE_UINT64, s->histogram);
-  axes_attach(f, counts, 1, &bins.name);
-  dataset_describe(f, counts, (dataset_words){"1", "points in the bin"});
-  attribute_double(f, counts, "range", 2, range);
-  dataset_close(f, counts);
+  axis_write(f, &(axis){"bin",
+                        {FIELD_UNITS, "centre of the bin"},
+                        (hsize_t)s->bins,
+                        .first = range[0] + width / 2,
+                        .spacing = width});
+  dataset_write(f, &(new_dataset){"histogram",
+                                  H5T_STD_I64LE,
+                                  1,
+                                  {(hsize_t)s->bins},
+                                  {"bin"},
+                                  {"1", "points in the bin"},
+                                  .values = s->histogram});
+  attribute_double(f, "histogram", "range", 2, range);
 }
 
 static void write_statistics(new_hdf5 *f, const field_statistics *s) {
@@ -67,104 +68,80 @@ static void write_statistics(new_hdf5 *f, const field_statistics *s) {
     double value;
   } numbers[] = {{"min", s->all.min}, {"max", s->all.max}, {"sum", s->all.sum}, {"l2", statistics_l2(s)}};
   for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
-    attribute_double(f, f->file, numbers[i].name, 0, &numbers[i].value);
+    attribute_double(f, "/", numbers[i].name, 0, &numbers[i].value);
   if (s->bins) write_histogram(f, s);
 }
 
-/* Attributes of group /VTKHDF. VTK asks for exactly these types, and for a Type of fixed length. */
-static void write_image(new_hdf5 *f, hid_t group, const field_grid *g) {
+/* Group /VTKHDF. VTK asks for exactly these types, and for a Type of fixed length. */
+static void write_image(new_hdf5 *f, const field_grid *g) {
+  static const char *const groups[] = {"VTKHDF", "VTKHDF/PointData"};
   const config_cut *cut = g->cut;
   const int64_t version[2] = {1, 0},
                 extent[6] = {0, cut[0].count - 1, 0, cut[1].count - 1, 0, cut[2].count - 1};
   const double direction[9] = {1, 0, 0, 0, 1, 0, 0, 0, 1};
-  attribute_int64(f, group, "Version", 2, version);
-  attribute_string(f, group, "Type", strlen("ImageData"), "ImageData");
-  attribute_int64(f, group, "WholeExtent", 6, extent);
-  attribute_double(f, group, "Origin", 3, g->origin);
-  attribute_double(f, group, "Spacing", 3, g->spacing);
-  attribute_double(f, group, "Direction", 9, direction);
+  for (int i = 0; i < 2 && !f->failure.id; i++) {
+    hid_t group = H5Gcreate2(f->file, groups[i], H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT);
+    if (new_hdf5_check(f, group >= 0)) H5Gclose(group);
+  }
+  attribute_int64(f, groups[0], "Version", 2, version);
+  attribute_string(f, groups[0], "Type", strlen("ImageData"), "ImageData");
+  attribute_int64(f, groups[0], "WholeExtent", 6, extent);
+  attribute_double(f, groups[0], "Origin", 3, g->origin);
+  attribute_double(f, groups[0], "Spacing", 3, g->spacing);
+  attribute_double(f, groups[0], "Direction", 9, direction);
 }
 
-/* The groups, /VTKHDF/PointData/u and its other name /u. Compressed, the ranks filter its planes themselves. */
-static void write_datasets(field_writer *w) {
-  new_hdf5 *f = &w->to;
-  const config_cut *cut = w->grid.cut;
-  const hsize_t shape[3] = {(hsize_t)cut[2].count, (hsize_t)cut[1].count, (hsize_t)cut[0].count};
-  char name[80];
-  if (f->failure.id) return;
-  hid_t image = H5Gcreate2(f->file, "VTKHDF", H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT);
-  hid_t points = image < 0 ? -1 : H5Gcreate2(image, "PointData", H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT);
-  if (new_hdf5_check(f, points >= 0)) write_image(f, image, &w->grid);
-  for (int i = 0; i < w->fields; i++) {
-    const hsize_t pairs[5] = {(hsize_t)w->names[i].frequencies, shape[0], shape[1], shape[2], 2};
-    if (pairs[0]) { /* no field that VTK knows */
-      w->dataset[i] = dataset_create(f, w->names[i].name, H5T_IEEE_F32LE, 5, pairs, 0);
-      continue;
-    }
-    snprintf(name, sizeof name, "VTKHDF/PointData/%s", w->names[i].name);
-    w->dataset[i] = dataset_create(f, name, H5T_IEEE_F32LE, 3, shape, w->meta->compress);
-    if (!f->failure.id)
-      new_hdf5_check(f, H5Lcreate_hard(points, w->names[i].name, f->file, w->names[i].name, H5P_DEFAULT,
-                                       H5P_DEFAULT) >= 0);
+/* Those of the grid. */
+static void write_axes(new_hdf5 *f, const field_writer *w) {
+  static const char *const names[] = {"z", "y", "x"};
+  static const char *const long_names[] = {"position along z", "position along y", "position along x"};
+  for (int i = 0; i < 3; i++) {
+    const config_cut *cut = &w->grid.cut[2 - i];
+    axis_write(f, &(axis){names[i],
+                          {"m", long_names[i]},
+                          (hsize_t)cut->count,
+                          w->meta->origin[2 - i],
+                          .from = cut->first,
+                          .every = cut->every,
+                          .spacing = w->meta->spacing[2 - i]});
   }
-  if (points >= 0) H5Gclose(points);
-  if (image >= 0) H5Gclose(image);
+}
+
+/* Of /dft: of frequencies, and of real and imaginary part. */
+static void write_frequency_axes(new_hdf5 *f, const field_writer *w, int count) {
+  static const char *const parts[] = {"real", "imaginary"};
+  axis_write(f, &(axis){"frequency", {"Hz", "frequency"}, (hsize_t)count, .values = w->meta->frequencies});
+  axis_write(f, &(axis){"part", {"1", "part"}, 2, .labels = parts});
+}
+
+/* /VTKHDF/PointData/NAME and its other name /NAME; one of frequencies, which VTK does not know, has the latter alone.
+ * Compressed, the ranks filter its planes themselves. Returns where its values begin. */
+static uint64_t write_field(new_hdf5 *f, const field_writer *w, const field_name *n) {
+  const config_cut *cut = w->grid.cut;
+  const hsize_t nz = (hsize_t)cut[2].count, ny = (hsize_t)cut[1].count, nx = (hsize_t)cut[0].count;
+  const new_dataset pairs = {.rank = 5,
+                             .shape = {(hsize_t)n->frequencies, nz, ny, nx, 2},
+                             .axes = {"frequency", "z", "y", "x", "part"}},
+                    plain = {.rank = 3,
+                             .shape = {nz, ny, nx},
+                             .axes = {"z", "y", "x"},
+                             .deflate = w->meta->compress};
+  new_dataset d = n->frequencies ? pairs : plain;
+  char name[80];
+  snprintf(name, sizeof name, "%s%s", n->frequencies ? "" : "VTKHDF/PointData/", n->name);
+  d.name = name, d.type = H5T_IEEE_F32LE;
+  d.words = w->meta->ending ? (dataset_words){n->units, n->long_name} : field_words(&w->meta->run);
+  if (n->frequencies) write_frequency_axes(f, w, n->frequencies);
+  const uint64_t at = dataset_write(f, &d);
+  if (!n->frequencies && !f->failure.id)
+    new_hdf5_check(f, H5Lcreate_hard(f->file, name, f->file, n->name, H5P_DEFAULT, H5P_DEFAULT) >= 0);
+  return at;
 }
 
 /* The scalar /time, which is a coordinate of /u as well. */
-static void write_time(field_writer *w) {
-  new_hdf5 *f = &w->to;
-  field_describe(f, w->dataset[0], &w->meta->run);
-  hid_t time = dataset_create(f, "time", H5T_IEEE_F64LE, 0, NULL, 0);
-  dataset_put(f, time, H5T_NATIVE_DOUBLE, &w->meta->run.time);
-  dataset_describe(f, time, (dataset_words){"s", "time"});
-  dataset_close(f, time);
-  attribute_text(f, w->dataset[0], "coordinates", "time");
-}
-
-/* /dft: of frequencies, and of real and imaginary part. */
-static void write_frequency_axes(field_writer *w, int i) {
-  static const char *const names[] = {"frequency", "z", "y", "x", "part"}, *const parts[] = {"real",
-                                                                                             "imaginary"};
-  new_hdf5 *f = &w->to;
-  const hsize_t count = (hsize_t)w->names[i].frequencies;
-  axis_create(f, &(axis){.name = "frequency",
-                         .words = {"Hz", "frequency"},
-                         .points = count,
-                         .values = w->meta->frequencies});
-  axis_create(f, &(axis){.name = "part", .words = {"1", "part"}, .points = 2, .labels = parts});
-  axes_attach(f, w->dataset[i], 5, names);
-}
-
-/* Its axes. */
-static void write_axes(field_writer *w) {
-  static const char *const names[] = {"z", "y", "x"};
-  static const char *const long_names[] = {"position along z", "position along y", "position along x"};
-  const field_meta *m = w->meta;
-  new_hdf5 *f = &w->to;
-  for (int i = 0; i < 3; i++)
-    axis_create(f, &(axis){.name = names[i],
-                           .words = {"m", long_names[i]},
-                           .points = (hsize_t)w->grid.cut[2 - i].count,
-                           .first = m->origin[2 - i],
-                           .from = w->grid.cut[2 - i].first,
-                           .every = w->grid.cut[2 - i].every,
-                           .spacing = m->spacing[2 - i]});
-  for (int i = 0; i < w->fields; i++) {
-    if (w->names[i].frequencies)
-      write_frequency_axes(w, i);
-    else
-      axes_attach(f, w->dataset[i], 3, names);
-    if (m->ending)
-      dataset_describe(f, w->dataset[i], (dataset_words){w->names[i].units, w->names[i].long_name});
-  }
-  if (m->counted.steps) {
-    attribute_int64(f, f->file, "counted_steps", 0, &m->counted.steps);
-    attribute_double(f, f->file, "counted_from", 0, &m->counted.from);
-    attribute_double(f, f->file, "counted_until", 0, &m->counted.until);
-  }
-  if (m->gradient) gradient_describe(f, &m->run, m->gradient, w->file.plan.at + WRITE_PARTS);
-  if (!m->ending) write_time(w);
+static void write_time(new_hdf5 *f, const double *time) {
+  dataset_write(f, &(new_dataset){"time", H5T_IEEE_F64LE, .words = {"s", "time"}, .values = time});
+  attribute_text(f, "u", "coordinates", "time");
 }
 
 /* --- the file --------------------------------------------------------------------------------------------------- */
@@ -174,33 +151,36 @@ static uint64_t write_points(const field_writer *w) {
   return (uint64_t)cut[0].count * (uint64_t)cut[1].count * (uint64_t)cut[2].count;
 }
 
-/* On rank 0, where HDF5 is this thread's. */
-static void write_make(field_writer *w) {
-  new_hdf5_create(&w->to, w->file.plan.temporary, 0);
-  attribute_run(&w->to, &w->meta->run);
-  write_datasets(w);
-  write_axes(w);
-  if (!w->to.failure.id) new_hdf5_check(&w->to, H5Fflush(w->to.file, H5F_SCOPE_GLOBAL) >= 0);
-  for (int i = 0, part = 0; i < w->fields && !w->meta->compress && !w->to.failure.id; i++) {
-    const uint64_t first = (uint64_t)H5Dget_offset(w->dataset[i]);
-    const int frequencies = w->names[i].frequencies;
-    for (int k = 0; k < larger(frequencies, 1); k++)
-      w->file.plan.at[part++] = first + (uint64_t)k * 2 * write_points(w) * sizeof(float);
+/* A new_file_content. */
+static void write_content(new_hdf5 *to, new_file *file, const void *context) {
+  const field_writer *w = context;
+  const field_meta *m = w->meta;
+  attribute_run(to, &m->run);
+  write_image(to, &w->grid);
+  write_axes(to, w);
+  for (int i = 0, part = 0; i < w->fields; i++) {
+    const uint64_t first = write_field(to, w, &w->names[i]);
+    for (int k = 0; k < larger(w->names[i].frequencies, 1); k++)
+      file->plan.at[part++] = first + (uint64_t)k * 2 * write_points(w) * sizeof(float);
   }
+  if (m->counted.steps) {
+    attribute_int64(to, "/", "counted_steps", 0, &m->counted.steps);
+    attribute_double(to, "/", "counted_from", 0, &m->counted.from);
+    attribute_double(to, "/", "counted_until", 0, &m->counted.until);
+  }
+  if (m->gradient) gradient_describe(to, &m->run, m->gradient, file->plan.at + WRITE_PARTS);
+  if (!m->ending) write_time(to, &m->run.time);
 }
 
-/* On rank 0. What compressed values take nobody knows. */
-static int write_create(field_writer *w, error *e) {
+/* On rank 0. What compressed values take nobody knows; these are put through HDF5 as `at` 0. */
+static int write_create(field_writer *w, new_hdf5 *to, error *e) {
   uint64_t floats = 0;
   for (int i = 0; i < w->fields; i++) floats += (uint64_t)larger(2 * w->names[i].frequencies, 1);
   if (!w->meta->compress) TRY(space_check(w->file.name, floats * write_points(w) * sizeof(float), e));
-  temporary_name(w->file.plan.temporary, sizeof w->file.plan.temporary, w->file.name);
   if (w->meta->compress && H5Zfilter_avail(H5Z_FILTER_DEFLATE) <= 0) return FAIL(e, FIELD_NO_GZIP);
-  files_take_hdf5();
-  field_io_start(); /* of this thread */
-  write_make(w);
-  files_give_hdf5();
-  return new_hdf5_failed(&w->to, e);
+  TRY(new_file_create(&w->file, to, write_content, w, e));
+  if (w->meta->compress) w->packed = H5Dopen2(to->file, w->names[0].name, H5P_DEFAULT);
+  return 0;
 }
 
 /* A row_mover of one field. */
@@ -238,7 +218,7 @@ static int write_put_chunk(void *context, uint64_t at, void *from, size_t bytes,
   field_writer *w = context;
   const hsize_t chunk[3] = {at, 0, 0};
   H5Eset_auto2(H5E_DEFAULT, NULL, NULL); /* where HDF5 is for many threads, each has its own error printing */
-  new_hdf5_check(&w->to, H5Dwrite_chunk(w->dataset[0], H5P_DEFAULT, 0, chunk, bytes, from) >= 0);
+  new_hdf5_check(&w->to, H5Dwrite_chunk(w->packed, H5P_DEFAULT, 0, chunk, bytes, from) >= 0);
   return new_hdf5_failed(&w->to, e);
 }
 
@@ -316,22 +296,22 @@ static int write_measure(field_writer *w, error *e) {
   return error_agree(e, w->io->way->comm);
 }
 
-/* On rank 0: HDF5 is done with the file. */
+/* On rank 0: HDF5 is done with the file, and it gets its name. */
 static int write_close(field_writer *w, error *e) {
   files_take_hdf5();
-  for (int i = 0; i < w->fields; i++) dataset_close(&w->to, w->dataset[i]);
+  if (w->packed >= 0) new_hdf5_check(&w->to, H5Dclose(w->packed) >= 0);
   new_hdf5_close(&w->to, e);
   files_give_hdf5();
-  return e->id;
+  return atomic_file_commit(w->file.plan.temporary, w->file.name, NULL, e);
 }
 
 static int write_plan(field_writer *w, const field_io *io, const field_meta *meta, error *e) {
   static const field_name u = {.name = "u"};
-  *w = (field_writer){.io = io, .meta = meta, .names = &u, .fields = 1, .file.fd = -1};
+  *w = (field_writer){
+      .io = io, .meta = meta, .names = &u, .fields = 1, .file.fd = -1, .packed = H5I_INVALID_HID};
   if (meta->ending) w->names = meta->names, w->fields = meta->fields;
-  w->to = (new_hdf5){.name = w->file.name, .file = H5I_INVALID_HID};
+  w->to = (new_hdf5){.file = H5I_INVALID_HID};
   w->grid = field_grid_of(meta, io->slab);
-  for (int i = 0; i < WRITE_FIELDS; i++) w->dataset[i] = H5I_INVALID_HID;
   return meta->ending ? path_name(w->file.name, io->path, meta->ending, e)
                       : path_step_name(w->file.name, io->path, meta->run.step, ".hdf", e);
 }
@@ -340,10 +320,9 @@ int field_create(new_file *f, const field_io *io, const field_meta *meta, error 
   field_writer w;
   *f = (new_file){.fd = -1};
   TRY(write_plan(&w, io, meta, e));
-  write_create(&w, e);
-  write_close(&w, e);
+  TRY(write_create(&w, NULL, e));
   *f = w.file;
-  return e->id ? new_file_drop(f, e) : 0;
+  return 0;
 }
 
 int field_write(const field_io *io, const field_meta *meta, const field_planes *parts, const new_file *made,
@@ -353,11 +332,8 @@ int field_write(const field_io *io, const field_meta *meta, const field_planes *
   TRY(write_plan(&w, io, meta, e)); /* alike on every rank */
   w.parts = parts;
   if (made) w.file.plan = made->plan;
-  if (way->rank == 0 && !made) write_create(&w, e);
+  if (way->rank == 0 && !made) write_create(&w, &w.to, e);
   if (!error_agree(e, way->comm) && !write_planes(&w, e)) write_measure(&w, e);
-  if (way->rank == 0) {
-    write_close(&w, e);
-    atomic_file_commit(w.file.plan.temporary, w.file.name, NULL, e);
-  }
+  if (way->rank == 0) write_close(&w, e);
   return error_agree(e, way->comm);
 }

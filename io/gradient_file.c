@@ -1,7 +1,6 @@
 #include "gradient_file.h"
 #include <errno.h>
 #include <fcntl.h>
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -19,45 +18,32 @@ const field_name GRADIENT_NAMES[GRADIENT_FIELDS] = {
 
 /* --- besides the fields ------------------------------------------------------------------------------------------- */
 
-/* Where its values are, of a dataset whose space is taken. */
-static uint64_t gradient_place(const new_hdf5 *f, hid_t dataset) {
-  return f->failure.id ? 0 : (uint64_t)H5Dget_offset(dataset);
-}
-
 static uint64_t gradient_describe_misfit(new_hdf5 *f, const gradient_meta *m) {
-  const axis shots = {
-      .name = "shot", .words = {NULL, "name of the shot"}, .points = (hsize_t)m->shots, .labels = m->names};
-  axis_create(f, &shots);
-  hid_t misfit = dataset_create(f, "misfit", H5T_NATIVE_DOUBLE, 1, &shots.points, 0);
-  const uint64_t at = gradient_place(f, misfit);
-  axes_attach(f, misfit, 1, &shots.name);
-  dataset_describe(f, misfit, (dataset_words){"s", "misfit of the shot's traces"});
-  dataset_close(f, misfit);
-  return at;
+  const hsize_t shots = (hsize_t)m->shots;
+  axis_write(f, &(axis){"shot", {NULL, "name of the shot"}, shots, .labels = m->names});
+  return dataset_write(
+      f,
+      &(new_dataset){
+          "misfit", H5T_NATIVE_DOUBLE, 1, {shots}, {"shot"}, .words = {"s", "misfit of the shot's traces"}});
 }
 
 static uint64_t gradient_describe_signals(new_hdf5 *f, const run_meta *run, const gradient_meta *m) {
-  const hsize_t shape[2] = {(hsize_t)m->steps, (hsize_t)m->signals};
-  const axis axes[2] = {{.name = "time", .words = {"s", "time"}, .points = shape[0], .spacing = run->dt},
-                        {.name = "source",
-                         .words = {NULL, "number of the source"},
-                         .points = shape[1],
-                         .spacing = 1,
-                         .whole = true}};
-  for (int i = 0; i < 2; i++) axis_create(f, &axes[i]);
-  hid_t signals = dataset_create(f, "signals", H5T_NATIVE_FLOAT, 2, shape, 0);
-  const uint64_t at = gradient_place(f, signals);
-  axes_attach(f, signals, 2, (const char *const[]){"time", "source"});
-  dataset_describe(f, signals,
-                   (dataset_words){"s", "gradient of the misfit with respect to the source's signal"});
-  dataset_close(f, signals);
-  return at;
+  const hsize_t steps = (hsize_t)m->steps, signals = (hsize_t)m->signals;
+  axis_write(f, &(axis){"time", {"s", "time"}, steps, .spacing = run->dt});
+  axis_write(f, &(axis){"source", {NULL, "number of the source"}, signals, .spacing = 1, .whole = true});
+  return dataset_write(
+      f, &(new_dataset){"signals",
+                        H5T_NATIVE_FLOAT,
+                        2,
+                        {steps, signals},
+                        {"time", "source"},
+                        .words = {"s", "gradient of the misfit with respect to the source's signal"}});
 }
 
 void gradient_describe(new_hdf5 *f, const run_meta *run, const gradient_meta *m, uint64_t at[2]) {
   if (m->misfit) at[0] = gradient_describe_misfit(f, m);
   if (m->signals) at[1] = gradient_describe_signals(f, run, m);
-  if (m->verified) attribute_text(f, f->file, "verified", m->verified);
+  if (m->verified) attribute_text(f, "/", "verified", m->verified);
 }
 
 int gradient_put(const row_file *f, const gradient_meta *m, const uint64_t at[2], error *e) {
@@ -78,17 +64,16 @@ void gradient_carry(message *m, const gradient_meta **g) {
 
 /* --- the sum ------------------------------------------------------------------------------------------------------ */
 
-/* What the sum is made from: fields, /velocity and so on, of the files of shots. */
+/* What the sum is made from: the files of shots, which this program has written: their values are plain. */
 typedef struct gradient_addends {
   const char *path; /* of the survey */
   const char *const *names;
   int count, fields;
   const field_name *field[GRADIENT_FIELDS]; /* that the first shot has */
-  uint64_t (*at)[GRADIENT_FIELDS]; /* count: where their values are; 0: not as they are in memory; owned */
+  uint64_t (*at)[GRADIENT_FIELDS];          /* count: where their values are; owned */
   slab slab;
-  double *misfit;       /* count; owned */
-  float *signals;       /* summed; owned; or NULL */
-  pthread_mutex_t lock; /* HDF5 is for one thread */
+  double *misfit; /* count; owned */
+  float *signals; /* summed; owned; or NULL */
 } gradient_addends;
 
 typedef struct gradient_addend {
@@ -108,30 +93,9 @@ static int gradient_open(const gradient_addends *a, int shot, const char *name, 
   return dataset_open(dataset, (dataset_kind){1, 3, "1D to 3D"}, false, in, e);
 }
 
-static int gradient_read_block(const input *in, const dataset_block *b, float *values, error *e) {
+static int gradient_read_block(const input *in, const dataset_block *b, void *values, error *e) {
   char why[HDF5_TEXT];
   return dataset_read(in->dataset, b, values, why) ? FAIL(e, FIELD_DAMAGED, in->file, why) : 0;
-}
-
-/* Is a dataset of this file a field of the grid? */
-static int gradient_check_shape(const gradient_addends *a, const char *file, hid_t dataset, error *e) {
-  const slab *s = &a->slab;
-  hsize_t shape[H5S_MAX_RANK];
-  char text[SHAPE_TEXT];
-  int rank = 0;
-  TRY(dataset_shape(file, dataset, shape, &rank, text, e));
-  const bool same =
-      rank == 3 && shape[0] == (hsize_t)s->nz && shape[1] == (hsize_t)s->ny && shape[2] == (hsize_t)s->nx;
-  return same ? 0 : FAIL(e, FIELD_SHAPE, file, s->nz, s->ny, s->nx, text);
-}
-
-static int gradient_read_planes(const gradient_addends *a, int shot, const char *name, const dataset_block *b,
-                                float *values, error *e) {
-  input in;
-  if (!gradient_open(a, shot, name, &in, e) && !gradient_check_shape(a, in.file, in.dataset, e))
-    gradient_read_block(&in, b, values, e);
-  input_close(&in);
-  return e->id;
 }
 
 enum {
@@ -141,29 +105,16 @@ enum {
   ADDED_ROOM = 256 << 20   /* bytes of memory that all threads may take */
 };
 
-static int gradient_read_plain(const gradient_addends *a, int shot, uint64_t at, float *values, size_t bytes,
-                               error *e) {
-  char name[GRADIENT_NAME];
-  gradient_name_file(a, shot, name);
-  const row_file f = {.name = name, .fd = open(name, O_RDONLY | O_CLOEXEC)};
-  if (f.fd < 0) return FAIL(e, FIELD_FILE, name, strerror(errno));
-  row_file_get(&f, at, values, bytes, e);
-  close(f.fd);
-  return e->id;
-}
-
-/* Planes of a shot, by any thread; through HDF5 one at a time. */
-static int gradient_read_shot(const gradient_addend *f, int shot, const dataset_block *b, float *values,
+/* Points of a shot from `first` on, by any thread. */
+static int gradient_read_shot(const gradient_addend *f, int shot, size_t first, size_t points, float *values,
                               error *e) {
-  gradient_addends *a = f->all;
-  const size_t plane = (size_t)(b->count[1] * b->count[2]) * sizeof *values;
-  if (a->at[shot][f->field])
-    return gradient_read_plain(a, shot, a->at[shot][f->field] + b->start[0] * plane, values,
-                               b->count[0] * plane, e);
-  pthread_mutex_lock(&a->lock);
-  field_io_start(); /* of this thread */
-  gradient_read_planes(a, shot, a->field[f->field]->name, b, values, e);
-  pthread_mutex_unlock(&a->lock);
+  char name[GRADIENT_NAME];
+  gradient_name_file(f->all, shot, name);
+  const row_file file = {.name = name, .fd = open(name, O_RDONLY | O_CLOEXEC)};
+  if (file.fd < 0) return FAIL(e, FIELD_FILE, name, strerror(errno));
+  row_file_get(&file, f->all->at[shot][f->field] + first * sizeof *values, values, points * sizeof *values,
+               e);
+  close(file.fd);
   return e->id;
 }
 
@@ -178,9 +129,7 @@ static void gradient_add(exact_sum *sums, const float *values, size_t points, in
 static int gradient_add_planes(void *context, int z, int planes, float *values, error *e) {
   const gradient_addend *f = context;
   const slab *s = &f->all->slab;
-  const dataset_block b = {
-      H5T_NATIVE_FLOAT, 3, {(hsize_t)z}, {(hsize_t)planes, (hsize_t)s->ny, (hsize_t)s->nx}};
-  const size_t points = (size_t)planes * (size_t)s->ny * (size_t)s->nx;
+  const size_t nx = (size_t)s->nx, plane = nx * (size_t)s->ny, points = (size_t)planes * plane;
   exact_sum *sums;
   float *read;
   ALLOC(e, sums, points, "the sum of gradients");
@@ -188,10 +137,9 @@ static int gradient_add_planes(void *context, int z, int planes, float *values, 
   for (int shot = 0, more; shot < f->all->count && !e->id; shot += more) {
     more = smaller(ADDED_TOGETHER, f->all->count - shot);
     for (int k = 0; k < more && !e->id; k++)
-      gradient_read_shot(f, shot + k, &b, read + (size_t)k * points, e);
+      gradient_read_shot(f, shot + k, (size_t)z * plane, points, read + (size_t)k * points, e);
     if (!e->id) gradient_add(sums, read, points, more);
   }
-  const size_t nx = (size_t)s->nx, plane = nx * (size_t)s->ny;
   for (size_t i = 0; i < points && !e->id; i++)
     if (!isfinite(values[i] = exact_value(&sums[i])))
       FAIL(e, GRADIENT_NONFINITE, f->all->field[f->field]->name, isnan(values[i]) ? "NaN" : "Inf",
@@ -210,28 +158,24 @@ static bool gradient_has(const gradient_addends *a, const char *name) {
   return has;
 }
 
-/* Where a field is in the open file of a shot, if its values can be read as they are. What is wrong with others is found as
- * they are read. */
-static uint64_t gradient_find_field(const gradient_addends *a, const input *in, const char *name) {
-  const hid_t dataset = H5Dopen2(in->opened, name, H5P_DEFAULT);
-  error other = {0};
-  uint64_t at = 0;
-  if (dataset < 0) return 0;
-  if (!gradient_check_shape(a, in->file, dataset, &other)) dataset_plain(dataset, &at);
-  H5Dclose(dataset);
-  return at;
+/* Where the values of a field are in the file of a shot. */
+static int gradient_find_field(gradient_addends *a, int shot, int k, error *e) {
+  input in;
+  if (!gradient_open(a, shot, a->field[k]->name, &in, e) &&
+      !field_check_shape(in.file, in.dataset, &a->slab, e) &&
+      (in.hops || !dataset_plain(in.dataset, &a->at[shot][k])))
+    input_damaged(&in, "its values are not contiguous float32, as they were written", e);
+  input_close(&in);
+  return e->id;
 }
 
-/* Opens the file of a shot once: finds its fields, and reads its misfit, if it is to have one. */
+/* Finds the fields of a shot, and reads its misfit, if it is to have one. HDF5 has the file open meanwhile. */
 static int gradient_look(gradient_addends *a, int shot, bool misfit, error *e) {
-  const char *const first = misfit ? "misfit" : a->field[0]->name;
   const dataset_block one = {H5T_NATIVE_DOUBLE, 1, {0}, {1}};
-  char why[HDF5_TEXT];
   input in;
-  if (!gradient_open(a, shot, first, &in, e)) {
-    for (int k = 0; k < a->fields; k++) a->at[shot][k] = gradient_find_field(a, &in, a->field[k]->name);
-    if (misfit && dataset_read(in.dataset, &one, &a->misfit[shot], why)) FAIL(e, FIELD_DAMAGED, in.file, why);
-  }
+  if (!gradient_open(a, shot, misfit ? "misfit" : a->field[0]->name, &in, e) && misfit)
+    gradient_read_block(&in, &one, &a->misfit[shot], e);
+  for (int k = 0; k < a->fields && !e->id; k++) gradient_find_field(a, shot, k, e);
   input_close(&in);
   return e->id;
 }
@@ -318,10 +262,7 @@ static int gradient_write_sum(gradient_addends *a, const field_meta *meta, error
 }
 
 int gradient_sum(const char *path, const config *c, const field_meta *meta, error *e) {
-  gradient_addends a = {.path = path,
-                        .names = meta->gradient->names,
-                        .count = meta->gradient->shots,
-                        .lock = PTHREAD_MUTEX_INITIALIZER};
+  gradient_addends a = {.path = path, .names = meta->gradient->names, .count = meta->gradient->shots};
   gradient_meta sum = *meta->gradient;
   field_meta of = *meta;
   const slab_shape shape = {.nx = c->nx, .ny = c->ny, .nz = c->nz};

@@ -42,6 +42,9 @@ void shape_print(int rank, const hsize_t *shape, char text[SHAPE_TEXT]);
 int dataset_shape(const char *name, hid_t dataset, hsize_t shape[H5S_MAX_RANK], int *rank,
                   char text[SHAPE_TEXT], error *e);
 
+/* Exit 2, naming it so, unless it has the shape of the grid. */
+int field_check_shape(const char *name, hid_t dataset, const slab *s, error *e);
+
 /* A block of a dataset, and what its numbers are in memory. */
 typedef struct dataset_block {
   hid_t type;
@@ -54,31 +57,36 @@ const char *dataset_read(hid_t dataset, const dataset_block *b, void *to, char w
 /* Are its values float32 as they are in memory, all in one piece of its own file? *at: the first byte. */
 bool dataset_plain(hid_t dataset, uint64_t *at);
 
+/* An attribute of an open object, at most so many numbers or one text: returns how many there are; -1: it is of another type
+ * or shape, or cannot be read: `why`, else "". A text that is longer is cut. */
+enum { ATTRIBUTE_TEXT = 256 };
+int attribute_get_numbers(hid_t object, const char *name, int most, double values[], char why[HDF5_TEXT]);
+int attribute_get_text(hid_t object, const char *name, char text[ATTRIBUTE_TEXT], char why[HDF5_TEXT]);
+
 /* What follows puts something into a new file, or, after a failure, which *f then holds, nothing. */
 
-/* Attributes of an open object: `count` values, or a scalar for 0. */
-void attribute_int64(new_hdf5 *f, hid_t object, const char *name, int count, const int64_t *values);
-void attribute_double(new_hdf5 *f, hid_t object, const char *name, int count, const double *values);
+/* Attributes of an object of this name: `count` values, or a scalar for 0. */
+void attribute_int64(new_hdf5 *f, const char *object, const char *name, int count, const int64_t *values);
+void attribute_double(new_hdf5 *f, const char *object, const char *name, int count, const double *values);
 /* Texts of `size` bytes, ASCII, or for H5T_VARIABLE of any length, UTF-8: those lie outside the object header with its
  * 64 KiB limit, and are what h5py gives back as str. To be closed, unless negative. */
 hid_t text_type(new_hdf5 *f, size_t size);
 /* A text of this type. NULL: empty. */
-void attribute_string(new_hdf5 *f, hid_t object, const char *name, size_t size, const char *text);
-void attribute_text(new_hdf5 *f, hid_t object, const char *name, const char *text);
+void attribute_string(new_hdf5 *f, const char *object, const char *name, size_t size, const char *text);
+void attribute_text(new_hdf5 *f, const char *object, const char *name, const char *text);
 /* The run that made the file, which program, and when: step, time, dt, mpi_ranks, config, command, backend, kernel,
  * transport, equation, created_by, creation_date, git_hash. */
 void attribute_run(new_hdf5 *f, const run_meta *m);
 
+/* What a new file begins with: puts it there, and says in f->plan.at where arrays are whose values follow. */
+typedef void new_file_content(new_hdf5 *to, new_file *f, const void *context);
+/* Rank 0, or a process alone, in any thread: makes the file f->name under a temporary name. It stays open through `to`; with
+ * NULL it is closed, and gone after a failure. */
+int new_file_create(new_file *f, new_hdf5 *to, new_file_content *content, const void *context, error *e);
+
 /* Around calls of HDF5 in requests that do not wait for each other (files_do). */
 void files_take_hdf5(void);
 void files_give_hdf5(void);
-
-/* A contiguous dataset (scalar for rank 0) whose space is taken now; nothing fills it. With `deflate`, a gzip level but 0, it
- * is shuffled and compressed instead, a row a chunk. Negative on failure. */
-hid_t dataset_create(new_hdf5 *f, const char *name, hid_t type, int rank, const hsize_t *shape, int deflate);
-/* All its values. */
-void dataset_put(new_hdf5 *f, hid_t dataset, hid_t type, const void *values);
-void dataset_close(new_hdf5 *f, hid_t dataset);
 
 /* u has the unit of the initial field or of the sources, which nothing names. CF's word for that is 1. */
 #define FIELD_UNITS "1"
@@ -94,9 +102,25 @@ field_grid field_grid_of(const field_meta *m, const slab *s);
 typedef struct dataset_words {
   const char *units, *long_name;
 } dataset_words;
-void dataset_describe(new_hdf5 *f, hid_t dataset, dataset_words words);
-/* The same of values of u. */
-void field_describe(new_hdf5 *f, hid_t dataset, const run_meta *m);
+/* What values of u say. */
+dataset_words field_words(const run_meta *m);
+
+enum { DATASET_RANK = 5 };
+/* A dataset of a new file. */
+typedef struct new_dataset {
+  const char *name;
+  hid_t type; /* as stored */
+  int rank;   /* 0: a scalar */
+  hsize_t shape[DATASET_RANK];
+  const char *axes[DATASET_RANK]; /* names of axes that are there; NULL: none */
+  dataset_words words;
+  const void *values; /* NULL: their space is taken now, and nothing fills it */
+  hid_t memory;       /* their type; 0: as stored */
+  int deflate;        /* a gzip level: shuffled and compressed instead, a row a chunk; 0: contiguous */
+  bool scale;         /* it is an axis itself */
+} new_dataset;
+/* Returns where its values begin in the file; 0: it has none, they are compressed, or something has failed. */
+uint64_t dataset_write(new_hdf5 *f, const new_dataset *d);
 
 /* An axis that datasets of a file share: the dataset `name` of its coordinates, an HDF5 dimension scale. */
 typedef struct axis {
@@ -109,8 +133,6 @@ typedef struct axis {
   const double *values;      /* or these instead; NULL: none */
   const char *const *labels; /* or texts instead; NULL: none */
 } axis;
-void axis_create(new_hdf5 *f, const axis *a);
-/* Says which axes the `count` axes of the dataset are. */
-void axes_attach(new_hdf5 *f, hid_t dataset, int count, const char *const *names);
+void axis_write(new_hdf5 *f, const axis *a);
 
 #endif

@@ -16,70 +16,52 @@ enum { RECEIVERS_BYTES = 32 << 20 /* of a block */ };
 /* The axes of all datasets. */
 static void receivers_put_axes(new_hdf5 *f, const receivers_meta *m) {
   static const char *const xyz[] = {"x", "y", "z"};
-  const axis axes[] = {{.name = "time",
-                        .words = {"s", "time"},
-                        .points = (hsize_t)m->samples,
-                        .spacing = m->run.dt,
-                        .every = m->every},
-                       {.name = "receiver",
-                        .words = {NULL, "number of the receiver"},
-                        .points = (hsize_t)m->receivers,
+  axis_write(f, &(axis){"time", {"s", "time"}, (hsize_t)m->samples, .spacing = m->run.dt, .every = m->every});
+  axis_write(
+      f,
+      &(axis){
+          "receiver", {NULL, "number of the receiver"}, (hsize_t)m->receivers, .spacing = 1, .whole = true});
+  axis_write(f, &(axis){"source",
+                        {NULL, "number of the source, in the order of their sections"},
+                        (hsize_t)m->sources,
                         .spacing = 1,
-                        .whole = true},
-                       {.name = "source",
-                        .words = {NULL, "number of the source, in the order of their sections"},
-                        .points = (hsize_t)m->sources,
-                        .spacing = 1,
-                        .whole = true},
-                       {.name = "xyz", .words = {NULL, "component"}, .points = 3, .labels = xyz}};
-  for (size_t i = 0; i < sizeof axes / sizeof *axes; i++) axis_create(f, &axes[i]);
+                        .whole = true});
+  axis_write(f, &(axis){"xyz", {NULL, "component"}, 3, .labels = xyz});
 }
 
-typedef struct receivers_places {
-  const char *name, *of, *long_name;
-  int count;
-  const double (*positions)[3];
-} receivers_places;
-
-static void receivers_put_places(new_hdf5 *f, receivers_places p) {
-  const hsize_t shape[2] = {(hsize_t)p.count, 3};
-  hid_t dataset = dataset_create(f, p.name, H5T_IEEE_F64LE, 2, shape, 0);
-  if (p.count) dataset_put(f, dataset, H5T_NATIVE_DOUBLE, p.positions);
-  axes_attach(f, dataset, 2, (const char *const[]){p.of, "xyz"});
-  dataset_describe(f, dataset, (dataset_words){"m", p.long_name});
-  dataset_close(f, dataset);
-}
-
-/* Everything but the values of the traces, whose space is taken. */
-static void receivers_put_all(new_hdf5 *to, new_file *f, const receivers_meta *m) {
-  const hsize_t shape[2] = {(hsize_t)m->samples, (hsize_t)m->receivers};
+/* A new_file_content: everything but the values of the traces, whose space is taken. */
+static void receivers_put_all(new_hdf5 *to, new_file *f, const void *context) {
+  const receivers_meta *m = context;
   attribute_run(to, &m->run);
-  attribute_int64(to, to->file, "every", 0, &m->every);
-  attribute_text(to, to->file, "dispersion", m->exact_time ? "removed" : "kept");
+  attribute_int64(to, "/", "every", 0, &m->every);
+  attribute_text(to, "/", "dispersion", m->exact_time ? "removed" : "kept");
   receivers_put_axes(to, m);
-  receivers_put_places(
-      to, (receivers_places){"position", "receiver", "position of the receiver", m->receivers, m->positions});
-  receivers_put_places(to, (receivers_places){"source_position", "source", "position of the source",
-                                              m->sources, m->source_positions});
-  hid_t traces = dataset_create(to, "u", H5T_IEEE_F32LE, 2, shape, 0);
-  axes_attach(to, traces, 2, (const char *const[]){"time", "receiver"});
-  field_describe(to, traces, &m->run);
-  if (!to->failure.id) f->plan.at[0] = (uint64_t)H5Dget_offset(traces);
-  dataset_close(to, traces);
+  dataset_write(to, &(new_dataset){"position",
+                                   H5T_IEEE_F64LE,
+                                   2,
+                                   {(hsize_t)m->receivers, 3},
+                                   {"receiver", "xyz"},
+                                   {"m", "position of the receiver"},
+                                   .values = m->positions});
+  dataset_write(to, &(new_dataset){"source_position",
+                                   H5T_IEEE_F64LE,
+                                   2,
+                                   {(hsize_t)m->sources, 3},
+                                   {"source", "xyz"},
+                                   {"m", "position of the source"},
+                                   .values = m->source_positions});
+  f->plan.at[0] = dataset_write(to, &(new_dataset){"u",
+                                                   H5T_IEEE_F32LE,
+                                                   2,
+                                                   {(hsize_t)m->samples, (hsize_t)m->receivers},
+                                                   {"time", "receiver"},
+                                                   .words = field_words(&m->run)});
 }
 
 int receivers_file_create(new_file *f, const char *path, const receivers_meta *m, error *e) {
-  new_hdf5 to = {.name = f->name, .file = H5I_INVALID_HID};
   *f = (new_file){.fd = -1};
   TRY(path_name(f->name, path, RECEIVERS_ENDING, e));
-  temporary_name(f->plan.temporary, sizeof f->plan.temporary, f->name);
-  files_take_hdf5();
-  field_io_start(); /* of this thread */
-  new_hdf5_create(&to, f->plan.temporary, 0);
-  receivers_put_all(&to, f, m);
-  new_hdf5_close(&to, e);
-  files_give_hdf5();
-  return e->id ? new_file_drop(f, e) : 0;
+  return new_file_create(f, NULL, receivers_put_all, m, e);
 }
 
 /* Gives the whole file its name, or removes it. */

@@ -70,6 +70,7 @@ typedef struct new_file {
   char name[FILE_NAME]; /* the final one, on every rank */
   int fd;               /* -1 where it is not open */
   bool direct;          /* every rank has it open */
+  uint64_t user_block;  /* bytes before HDF5's own; 0: none */
   struct {
     char temporary[FILE_NAME + TEMPORARY_ENDING]; /* until it is whole; "" before it is created */
     uint64_t at[NEW_FILE_ARRAYS];                 /* the first byte of each array */

@@ -69,29 +69,20 @@ static void series_print_json(FILE *to, const series_list *l) {
   fprintf(to, "\n  ]\n}\n");
 }
 
-static bool series_read(hid_t file, const char *name, hid_t type, int count, void *values) {
-  hid_t a = H5Aopen_by_name(file, "VTKHDF", name, H5P_DEFAULT, H5P_DEFAULT);
-  hid_t space = a < 0 ? -1 : H5Aget_space(a);
-  const bool read =
-      space >= 0 && H5Sget_simple_extent_npoints(space) == count && H5Aread(a, type, values) >= 0;
-  if (space >= 0) H5Sclose(space);
-  if (a >= 0) H5Aclose(a);
-  return read;
-}
-
 enum series_found series_find(const char *path, int64_t step, const slab *s, const field_meta *meta) {
   const field_grid g = field_grid_of(meta, s);
-  char name[FILE_NAME];
+  char name[FILE_NAME], why[HDF5_TEXT];
   error ignored = {0};
-  int64_t extent[6] = {0};
-  double origin[3], spacing[3];
+  double extent[6], origin[3], spacing[3];
   if (path_step_name(name, path, step, ".hdf", &ignored) || access(name, R_OK)) return SERIES_ABSENT;
   hid_t file = H5Fopen(name, H5F_ACC_RDONLY, H5P_DEFAULT);
-  bool same = file >= 0 && series_read(file, "WholeExtent", H5T_NATIVE_INT64, 6, extent) &&
-              series_read(file, "Origin", H5T_NATIVE_DOUBLE, 3, origin) &&
-              series_read(file, "Spacing", H5T_NATIVE_DOUBLE, 3, spacing);
+  hid_t image = file < 0 ? -1 : H5Gopen2(file, "VTKHDF", H5P_DEFAULT);
+  bool same = image >= 0 && attribute_get_numbers(image, "WholeExtent", 6, extent, why) == 6 &&
+              attribute_get_numbers(image, "Origin", 3, origin, why) == 3 &&
+              attribute_get_numbers(image, "Spacing", 3, spacing, why) == 3;
   for (int i = 0; same && i < 3; i++)
     same = extent[2 * i + 1] == g.cut[i].count - 1 && origin[i] == g.origin[i] && spacing[i] == g.spacing[i];
+  if (image >= 0) H5Gclose(image);
   if (file >= 0) H5Fclose(file);
   return same ? SERIES_SAME : SERIES_OTHER;
 }

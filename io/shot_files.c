@@ -7,18 +7,12 @@
 
 /* HDF5 itself sees that a file is as long as it should be. */
 static enum shot_found shot_find_file(const char *name, const char *fingerprint) {
-  char *found = NULL;
-  new_hdf5 none = {.name = name};
-  hid_t type = text_type(&none, H5T_VARIABLE);
+  char found[ATTRIBUTE_TEXT], why[HDF5_TEXT];
   if (access(name, F_OK)) return SHOT_NEW;
   hid_t file = H5Fopen(name, H5F_ACC_RDONLY, H5P_DEFAULT);
-  hid_t attribute = file < 0 ? -1 : H5Aopen(file, "fingerprint", H5P_DEFAULT);
-  const bool same = attribute >= 0 && H5Aread(attribute, type, (void *)&found) >= 0 && found &&
-                    strcmp(found, fingerprint) == 0;
-  if (found) H5free_memory(found);
-  if (attribute >= 0) H5Aclose(attribute);
+  const bool same =
+      file >= 0 && attribute_get_text(file, "fingerprint", found, why) > 0 && strcmp(found, fingerprint) == 0;
   if (file >= 0) H5Fclose(file);
-  H5Tclose(type);
   return same ? SHOT_DONE : SHOT_OTHER;
 }
 
