@@ -163,7 +163,7 @@ static int gradient_find_field(gradient_addends *a, int shot, int k, error *e) {
   input in;
   if (!gradient_open(a, shot, a->field[k]->name, &in, e) &&
       !field_check_shape(in.file, in.dataset, &a->slab, e) &&
-      (in.hops || !dataset_plain(in.dataset, &a->at[shot][k])))
+      (in.linked || !dataset_plain(in.dataset, &a->at[shot][k])))
     input_damaged(&in, "its values are not contiguous float32, as they were written", e);
   input_close(&in);
   return e->id;

@@ -9,8 +9,6 @@
 #include <unistd.h>
 #include "config/config.h"
 
-enum { HOPS_MOST = 16 /* as many links as HDF5 follows */ };
-
 /* --- files ------------------------------------------------------------------------------------------------------ */
 
 int input_check_file(const char *file, const char *shown, error *e) {
@@ -33,7 +31,7 @@ static bool input_look(char found[FILE_NAME], const char *folder, size_t length,
          !stat(found, &s);
 }
 
-int input_find_file(const input *in, const char *prefixes, const char *file, char found[FILE_NAME],
+int input_find_file(const char *from, const char *prefixes, const char *file, char found[FILE_NAME],
                     error *e) {
   struct stat s;
   char folder[FILE_NAME];
@@ -42,10 +40,10 @@ int input_find_file(const input *in, const char *prefixes, const char *file, cha
   bool there = *file == '/' && !stat(strcpy(found, file), &s);
   for (const char *p = prefixes ? prefixes : ""; !there && *p; p += strcspn(p, ":"), p += *p == ':')
     there = input_look(found, p, strcspn(p, ":"), name);
-  path_folder(in->file, folder);
+  path_folder(from, folder);
   if (!there) there = input_look(found, folder, strlen(folder), name);
   if (!there) there = !stat(strcpy(found, name), &s);
-  char *target = there ? NULL : realpath(in->file, NULL);
+  char *target = there ? NULL : realpath(from, NULL);
   if (target) there = input_look(found, target, (size_t)(strrchr(target, '/') - target), name);
   free(target);
   if (!there) strcpy(found, file);
@@ -128,61 +126,43 @@ static int input_missing(const input *in, error *e) {
 
 /* --- links ------------------------------------------------------------------------------------------------------ */
 
-/* What a link says, of any kind but a hard one. `first` is the end of its name in in->path. */
-static int input_hop(input *in, const char *link, const char *rest, const H5L_info_t *info, error *e) {
-  char value[2 * FILE_NAME], path[FILE_NAME], file[FILE_NAME];
-  const char *target = value, *other = NULL, *name = strrchr(link, '/');
-  if (info->type != H5L_TYPE_SOFT && info->type != H5L_TYPE_EXTERNAL)
-    return input_damaged(in, "a link of an unknown type", e);
-  if (info->u.val_size > sizeof value || ++in->hops > HOPS_MOST)
-    return input_damaged(in, "too many links", e);
-  if (H5Lget_val(in->opened, link, value, sizeof value, H5P_DEFAULT) < 0 ||
-      (info->type == H5L_TYPE_EXTERNAL &&
-       H5Lunpack_elink_val(value, info->u.val_size, NULL, &other, &target) < 0))
-    return input_damaged(in, HDF5_WHY, e);
-  const bool relative = !other && *target != '/';
-  target += strspn(target, "/");
-  const int folder = relative && name ? (int)(name - link) : 0;
-  if (snprintf(path, sizeof path, "%.*s/%s%s", folder, link, target, rest) >= (int)sizeof path)
-    return input_damaged(in, "too long a link", e);
-  if (other) {
-    TRY(input_find_file(in, getenv("HDF5_EXT_PREFIX"), other, file, e));
-    strcpy(in->file, file);
-    H5Fclose(in->opened);
-    in->opened = H5I_INVALID_HID;
-  }
-  strcpy(in->path, path);
-  return 0;
+/* HDF5 asks this before it opens the file that a link leads to: it would wait for a pipe. */
+static herr_t input_look_at_link(const char *from, const char *group, const char *file, const char *object,
+                                 unsigned *flags, hid_t access, void *context) {
+  input *in = context;
+  char found[FILE_NAME];
+  (void)group, (void)object, (void)flags, (void)access;
+  in->linked = true;
+  return input_find_file(from, getenv("HDF5_EXT_PREFIX"), file, found, &in->unlinked) ? -1 : 0;
 }
 
-/* Follows the first link in the path that is not a hard one; *done where there is none. */
-static int input_follow(input *in, bool *done, error *e) {
-  char link[FILE_NAME];
-  H5L_info_t info;
-  for (const char *end = in->path; *(end += strspn(end, "/"));) {
-    end += strcspn(end, "/");
-    snprintf(link, sizeof link, "%.*s", (int)(end - in->path), in->path);
-    if (H5Lget_info(in->opened, link, &info, H5P_DEFAULT) < 0) {
-      const char *why = HDF5_WHY;
-      bool absent = strstr(why, "doesn't exist") || strstr(why, "not found") || strstr(why, "not a group");
-      return absent ? input_missing(in, e) : input_damaged(in, why, e);
-    }
-    *done = info.type == H5L_TYPE_HARD;
-    if (!*done) return input_hop(in, link, end, &info, e);
-  }
-  *done = true;
-  return 0;
+/* From now on it is what the link has led to. */
+static int input_take_link(input *in, hid_t object, error *e) {
+  const hid_t file = H5Iget_file_id(object);
+  const ssize_t length = H5Fget_name(object, in->file, sizeof in->file),
+                path = H5Iget_name(object, in->path, sizeof in->path);
+  if (file < 0) return input_damaged(in, HDF5_WHY, e);
+  H5Fclose(in->opened);
+  in->opened = file;
+  const bool fits = length > 0 && length < FILE_NAME && path > 0 && path < FILE_NAME;
+  return fits ? 0 : input_damaged(in, "too long a link", e);
 }
 
 static int input_open_object(input *in, error *e) {
-  hid_t object = H5Oopen(in->opened, in->path, H5P_DEFAULT);
-  if (object < 0) return input_damaged(in, HDF5_WHY, e);
-  H5I_type_t type = H5Iget_type(object);
-  if (type == H5I_DATASET) {
-    in->dataset = object;
-    return 0;
-  }
-  H5Oclose(object);
+  const hid_t list = H5Pcreate(H5P_LINK_ACCESS);
+  hid_t object = H5I_INVALID_HID;
+  if (list >= 0 && H5Pset_elink_cb(list, input_look_at_link, in) >= 0)
+    object = H5Oopen(in->opened, in->path, list);
+  const char *why = object < 0 ? HDF5_WHY : "";
+  const bool absent = strstr(why, "doesn't exist") || strstr(why, "not found") || strstr(why, "not a group");
+  if (list >= 0) H5Pclose(list);
+  in->dataset = object;
+  if (in->unlinked.id) *e = in->unlinked;
+  TRY(e->id);
+  if (object < 0) return absent ? input_missing(in, e) : input_damaged(in, why, e);
+  if (in->linked) TRY(input_take_link(in, object, e));
+  const H5I_type_t type = H5Iget_type(object);
+  if (type == H5I_DATASET) return 0;
   return FAIL(e, FIELD_NOT_DATASET, in->file, in->path, type == H5I_GROUP ? "group" : "named type");
 }
 
@@ -234,10 +214,7 @@ static void input_unguard(input *in) {
 int input_open(input *in, error *e) {
   input_guard(in);
   in->opened = in->dataset = H5I_INVALID_HID;
-  for (bool done = false; !done;) {
-    if (in->opened < 0) TRY(input_open_file(in, e));
-    TRY(input_follow(in, &done, e));
-  }
+  TRY(input_open_file(in, e));
   TRY(input_open_object(in, e));
   return input_check_storage(in, e);
 }
@@ -246,7 +223,7 @@ void input_close(input *in) {
   for (size_t i = 0; i < in->held_count; i++) H5Fclose(in->held[i]);
   free(in->held);
   in->held = NULL, in->held_count = 0;
-  if (in->dataset >= 0) H5Dclose(in->dataset);
+  if (in->dataset >= 0) H5Oclose(in->dataset); /* it may be none */
   if (in->opened >= 0) H5Fclose(in->opened);
   in->dataset = in->opened = H5I_INVALID_HID;
   input_unguard(in);
@@ -315,7 +292,7 @@ int dataset_open(const char *name, dataset_kind kind, bool checked, input *in, e
       .name = name, .kind = kind, .checked = checked, .opened = H5I_INVALID_HID, .dataset = H5I_INVALID_HID};
   TRY(input_split(in, e));
   input_open(in, &found);
-  if (found.id && in->hops)
+  if (found.id && in->linked)
     return FAIL(e, FIELD_DAMAGED, name, found.text); /* that one names what a link leads to */
   if (found.id) *e = found;
   return found.id;

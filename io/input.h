@@ -1,6 +1,6 @@
 /* Datasets that users provide, wherever their values lie. HDF5 by itself waits for FIFOs, reads zeros from sources that
- * are missing or too short, and follows a dataset that names itself until the stack is full. So links are followed here
- * one by one, every file is looked at before HDF5 opens it, and a dataset's sources are checked like the dataset. */
+ * are missing or too short, and follows a dataset that names itself until the stack is full. So every file is looked at
+ * before HDF5 opens it, and a dataset's sources are checked like the dataset. */
 #ifndef STENCIL_INPUT_H
 #define STENCIL_INPUT_H
 
@@ -18,7 +18,8 @@ typedef struct input {
   const char *name; /* as dataset_open was told, for messages; not owned */
   char file[FILE_NAME], path[FILE_NAME];
   dataset_kind kind;     /* of the datasets that a message lists where there is none at `path` */
-  int hops;              /* links followed to it */
+  bool linked;           /* links to other files lead to it, */
+  error unlinked;        /* or not, and why */
   bool source;           /* it is a part of a virtual dataset, and must not be one */
   bool checked;          /* another rank has found its type and storage sound */
   bool guarded;          /* a crash is told of as its damage */
@@ -31,17 +32,18 @@ typedef struct input {
  * Never waits. */
 int input_check_file(const char *file, const char *shown, error *e);
 
-/* Follows the links from in->file and in->path, which end as the place of the dataset itself, opens it and checks all
- * but its shape and values. input_close in any case. */
+/* Opens the dataset in->path of in->file, which end as its own place where links lead there, and checks all but its shape
+ * and values. input_close in any case. */
 int input_open(input *in, error *e);
 /* The same for dataset `name`, FILE:/path, where there must be one of this kind. `checked`: see input. Not collective. */
 int dataset_open(const char *name, dataset_kind kind, bool checked, input *in, error *e);
 void input_close(input *in);
 
-/* Finds `file`, which `in->file` names, where HDF5 does: as it is if absolute and there; else (an absolute one by its last
- * part) in the folders `prefixes`, NULL or with colons between, beside in->file, in the working folder, or beside what
- * in->file is a symbolic link to. Exit 2 unless it is a regular file. */
-int input_find_file(const input *in, const char *prefixes, const char *file, char found[FILE_NAME], error *e);
+/* Finds `file`, which the file `from` names, where HDF5 does: as it is if absolute and there; else (an absolute one by its
+ * last part) in the folders `prefixes`, NULL or with colons between, beside `from`, in the working folder, or beside what
+ * `from` is a symbolic link to. Exit 2 unless it is a regular file. */
+int input_find_file(const char *from, const char *prefixes, const char *file, char found[FILE_NAME],
+                    error *e);
 
 /* Exit 2: the dataset is damaged, and why. */
 int input_damaged(const input *in, const char *why, error *e);

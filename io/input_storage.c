@@ -84,7 +84,7 @@ static int storage_open_source(input *in, hid_t list, size_t i, error *e) {
   if (strcmp(file, ".") == 0)
     strcpy(source.file, in->file);
   else
-    input_find_file(in, getenv("HDF5_VDS_PREFIX"), file, source.file, &found);
+    input_find_file(in->file, getenv("HDF5_VDS_PREFIX"), file, source.file, &found);
   if (!found.id && !input_open(&source, &found)) {
     in->held[in->held_count++] = source.opened;
     source.opened = H5I_INVALID_HID;

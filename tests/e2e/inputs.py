@@ -80,6 +80,7 @@ def elsewhere(program):
         file["out"] = h5py.ExternalLink("sub/a.h5", "/group")
         file["soft"] = h5py.SoftLink("/out/soft")
         file["root"] = h5py.ExternalLink(str(folder / "sub/a.h5"), "/")
+        file["parts"] = h5py.ExternalLink("sub/virtual.h5", "/u")
     write_virtual(folder / "sub/virtual.h5", ("a.h5", "low"), (str(folder / "sub/a.h5"), "high"))
     u.tofile(folder / "raw")
     with h5py.File(folder / "external.h5", "w") as file:
@@ -92,7 +93,7 @@ def elsewhere(program):
     (folder / "far/near.h5").symlink_to("../sub/near.h5")
     for name in ("far/near.h5:/v", "far/near.h5:/moved", "far/virtual.h5:/u", "far/links.h5:/out/v"):
         expect_read(program, name, u)
-    for name in ("links.h5:/out/v", "links.h5:/soft", "links.h5:/root/group/soft", "sub/virtual.h5:/u"):
+    for name in ("links.h5:/out/v", "links.h5:/soft", "links.h5:/root/group/soft", "sub/virtual.h5:/u", "links.h5:/parts"):
         expect_read(program, name, u)
     expect_converted(program, "initial.u", "external.h5:/u", u, "its values are in other files")
     expect_read(program, "links.h5:/soft", u, np_=2)
@@ -130,8 +131,9 @@ def missing_sources(program):
         file["pipe"], file["absent"] = h5py.ExternalLink("pipe", "/u"), h5py.ExternalLink("absent.h5", "/u")
         file["loop"], file["dangling"] = h5py.SoftLink("/loop"), h5py.SoftLink("/nothing")
     names = ["gap.h5:/u", "gap.h5:/filled", "gap.h5:/twice", "endless.h5:/u", *(f"raw_{raw}.h5:/u" for raw in ("pipe", "short", "absent"))]
-    for name in names + [f"links.h5:/{link}" for link in ("pipe", "absent", "loop", "dangling")]:
+    for name in names + [f"links.h5:/{link}" for link in ("pipe", "absent", "loop")]:
         expect_refused(program, {"initial.u": name}, name)
+    expect_refused(program, {"initial.u": "links.h5:/dangling"}, "links.h5: no dataset /dangling")
     expect_refused(program, {**WAVE, "receivers.positions": "raw_absent.h5:/u"}, "raw_absent.h5:/u")
 
 
