@@ -17,10 +17,10 @@ void digest_bytes(const void *bytes, size_t count, char digest[DIGEST_TEXT]) {
 
 /* Adds all values, a block of rows at a time. */
 static int digest_values(XXH3_state_t *sum, const input *in, hid_t type, error *e) {
-  dataset_block b = {.type = type};
-  char text[SHAPE_TEXT], *values;
-  TRY(dataset_shape(in->name, in->dataset, b.count, &b.rank, text, e));
-  XXH3_128bits_update(sum, text, strlen(text));
+  input_block b = {.type = type, .rank = in->rank};
+  char *values;
+  memcpy(b.count, in->shape, sizeof b.count);
+  XXH3_128bits_update(sum, in->found, strlen(in->found));
   size_t row = H5Tget_size(type);
   for (int i = 1; i < b.rank; i++) row *= (size_t)b.count[i];
   const hsize_t rows = b.rank ? b.count[0] : 1;
@@ -28,12 +28,8 @@ static int digest_values(XXH3_state_t *sum, const input *in, hid_t type, error *
   if (most > rows) most = rows;
   TRY(ALLOC(e, values, (size_t)most * row, "the digest of a dataset"));
   for (; row && b.start[0] < rows && !e->id; b.start[0] += most) {
-    char why[HDF5_TEXT];
     b.count[0] = rows - b.start[0] < most ? rows - b.start[0] : most;
-    if (dataset_read(in->dataset, &b, values, why))
-      FAIL(e, FIELD_DAMAGED, in->name, why);
-    else
-      XXH3_128bits_update(sum, values, (size_t)b.count[0] * row);
+    if (!input_get(in, &b, values, e)) XXH3_128bits_update(sum, values, (size_t)b.count[0] * row);
   }
   free(values);
   return e->id;
@@ -43,12 +39,10 @@ int digest_dataset(const char *dataset, char digest[DIGEST_TEXT], error *e) {
   const dataset_kind kind = {1, H5S_MAX_RANK, "numeric"};
   input in = {.opened = H5I_INVALID_HID, .dataset = H5I_INVALID_HID};
   hid_t type = H5I_INVALID_HID;
-  missing_values missing;
   XXH3_state_t *sum = XXH3_createState();
   if (!sum || XXH3_128bits_reset(sum) != XXH_OK)
     FAIL(e, OUT_OF_MEMORY, sizeof sum, "the digest of a dataset");
-  if (!e->id && !dataset_open(dataset, kind, false, &in, e) &&
-      !input_check_plain(&in, QUANTITY_NONE, &missing, e)) {
+  if (!e->id && !input_open(&in, dataset, kind, false, e) && !input_check_plain(&in, QUANTITY_NONE, e)) {
     type = H5Dget_type(in.dataset);
     if (type < 0)
       FAIL(e, FIELD_DAMAGED, dataset, HDF5_WHY);

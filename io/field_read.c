@@ -10,21 +10,11 @@
 
 /* --- opening ---------------------------------------------------------------------------------------------------- */
 
-int field_check_shape(const char *name, hid_t dataset, const slab *s, error *e) {
-  hsize_t shape[H5S_MAX_RANK];
-  char found[SHAPE_TEXT];
-  int rank;
-  TRY(dataset_shape(name, dataset, shape, &rank, found, e));
-  const hsize_t nz = (hsize_t)s->nz_global, ny = (hsize_t)s->ny, nx = (hsize_t)s->nx;
-  if (rank == 3 && shape[0] == nz && shape[1] == ny && shape[2] == nx) return 0;
-  return FAIL(e, FIELD_SHAPE, name, s->nz_global, s->ny, s->nx, found);
-}
-
-/* Opens dataset `name` for reading and checks all but its attributes and values; as dataset_open. Rank 0 alone checks the
+/* Opens dataset `name` for reading and checks all but its attributes and values; as input_open. Rank 0 alone checks the
  * storage, before the others open it: that reads all chunks that are compressed. */
 static int read_open(const char *name, const field_io *io, input *in, error *e) {
-  TRY(dataset_open(name, (dataset_kind){3, 3, "3D"}, io->way->rank > 0, in, e));
-  return field_check_shape(name, in->dataset, io->slab, e);
+  TRY(input_open(in, name, (dataset_kind){3, 3, "3D"}, io->way->rank > 0, e));
+  return input_check_shape(in, io->slab, e);
 }
 
 /* --- reading ---------------------------------------------------------------------------------------------------- */
@@ -87,17 +77,14 @@ static int read_get_planes(void *context, uint64_t at, void *to, size_t bytes, e
   const field_reader *r = context;
   const slab *s = r->io->slab;
   const size_t plane = read_plane_floats(s) * sizeof(float);
-  const dataset_block b = {
-      H5T_NATIVE_FLOAT, 3, {at / plane}, {bytes / plane, (hsize_t)s->ny, (hsize_t)s->nx}};
-  char why[HDF5_TEXT];
-  H5Eset_auto2(H5E_DEFAULT, NULL, NULL); /* where HDF5 is for many threads, each has its own error printing */
-  if (!dataset_read(r->in.dataset, &b, to, why)) return 0;
-  return FAIL(e, FIELD_VALUES, r->name, (int)b.start[0], (int)(b.start[0] + b.count[0]) - 1, why);
+  const input_block b = {H5T_NATIVE_FLOAT, 3, {at / plane}, {bytes / plane, (hsize_t)s->ny, (hsize_t)s->nx}};
+  return input_get(&r->in, &b, to, e);
 }
 
 /* Rank 0: are the values plain? */
 static void read_find_place(field_reader *r) {
   field_place *p = &r->place;
+  p->missing = r->in.missing;
   const ssize_t length = H5Fget_name(r->in.dataset, p->file, sizeof p->file);
   p->plain = dataset_plain(r->in.dataset, &p->at) && length > 0 && length < (ssize_t)sizeof p->file;
   if (p->plain) r->fd = open(p->file, O_RDONLY | O_CLOEXEC);
@@ -154,8 +141,8 @@ int field_read(const field_io *io, const char *dataset, enum quantity quantity, 
                void *context, error *e) {
   field_reader r = {.io = io, .name = dataset, .sink = sink, .context = context, .fd = -1};
   r.in.opened = r.in.dataset = H5I_INVALID_HID;
-  if (io->way->rank == 0 && !read_open(dataset, io, &r.in, e) &&
-      !input_check_plain(&r.in, quantity, &r.place.missing, e) && !read_compare_spacing(&r, e))
+  if (io->way->rank == 0 && !read_open(dataset, io, &r.in, e) && !input_check_plain(&r.in, quantity, e) &&
+      !read_compare_spacing(&r, e))
     read_find_place(&r);
   if (!error_agree(e, io->way->comm)) read_planes(&r, e);
   if (r.fd >= 0) close(r.fd);

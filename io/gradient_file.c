@@ -90,12 +90,9 @@ static int gradient_open(const gradient_addends *a, int shot, const char *name, 
   char file[GRADIENT_NAME], dataset[GRADIENT_NAME + 32];
   gradient_name_file(a, shot, file);
   snprintf(dataset, sizeof dataset, "%s:/%s", file, name);
-  return dataset_open(dataset, (dataset_kind){1, 3, "1D to 3D"}, false, in, e);
-}
-
-static int gradient_read_block(const input *in, const dataset_block *b, void *values, error *e) {
-  char why[HDF5_TEXT];
-  return dataset_read(in->dataset, b, values, why) ? FAIL(e, FIELD_DAMAGED, in->file, why) : 0;
+  input_open(in, dataset, (dataset_kind){1, 3, "1D to 3D"}, false, e);
+  in->name = in->file; /* that one is not here any more */
+  return e->id;
 }
 
 enum {
@@ -161,8 +158,7 @@ static bool gradient_has(const gradient_addends *a, const char *name) {
 /* Where the values of a field are in the file of a shot. */
 static int gradient_find_field(gradient_addends *a, int shot, int k, error *e) {
   input in;
-  if (!gradient_open(a, shot, a->field[k]->name, &in, e) &&
-      !field_check_shape(in.file, in.dataset, &a->slab, e) &&
+  if (!gradient_open(a, shot, a->field[k]->name, &in, e) && !input_check_shape(&in, &a->slab, e) &&
       (in.linked || !dataset_plain(in.dataset, &a->at[shot][k])))
     input_damaged(&in, "its values are not contiguous float32, as they were written", e);
   input_close(&in);
@@ -171,10 +167,10 @@ static int gradient_find_field(gradient_addends *a, int shot, int k, error *e) {
 
 /* Finds the fields of a shot, and reads its misfit, if it is to have one. HDF5 has the file open meanwhile. */
 static int gradient_look(gradient_addends *a, int shot, bool misfit, error *e) {
-  const dataset_block one = {H5T_NATIVE_DOUBLE, 1, {0}, {1}};
+  const input_block one = {H5T_NATIVE_DOUBLE, 1, {0}, {1}};
   input in;
   if (!gradient_open(a, shot, misfit ? "misfit" : a->field[0]->name, &in, e) && misfit)
-    gradient_read_block(&in, &one, &a->misfit[shot], e);
+    input_get(&in, &one, &a->misfit[shot], e);
   for (int k = 0; k < a->fields && !e->id; k++) gradient_find_field(a, shot, k, e);
   input_close(&in);
   return e->id;
@@ -184,16 +180,13 @@ static int gradient_look(gradient_addends *a, int shot, bool misfit, error *e) {
 static int gradient_read_signals(const gradient_addends *a, int shot, hsize_t shape[2], float **values,
                                  error *e) {
   input in;
-  hsize_t found[H5S_MAX_RANK];
-  char text[SHAPE_TEXT];
-  int rank = 0;
-  TRY(gradient_open(a, shot, "signals", &in, e));
-  if (!dataset_shape(in.file, in.dataset, found, &rank, text, e)) {
-    if (!*values) shape[0] = found[0], shape[1] = rank == 2 ? found[1] : 0;
+  if (!gradient_open(a, shot, "signals", &in, e)) {
+    const hsize_t *found = in.shape;
+    if (!*values) shape[0] = found[0], shape[1] = in.rank == 2 ? found[1] : 0;
     if (!*values) ALLOC(e, *values, shape[0] * shape[1], "the sum of gradients");
-    if (rank != 2 || found[0] != shape[0] || found[1] != shape[1]) shape[1] = 0;
-    const dataset_block b = {H5T_NATIVE_FLOAT, 2, .count = {shape[0], shape[1]}};
-    if (shape[1] && !e->id) gradient_read_block(&in, &b, *values, e);
+    if (in.rank != 2 || found[0] != shape[0] || found[1] != shape[1]) shape[1] = 0;
+    const input_block b = {H5T_NATIVE_FLOAT, 2, .count = {shape[0], shape[1]}};
+    if (shape[1] && !e->id) input_get(&in, &b, *values, e);
   }
   input_close(&in);
   return e->id;

@@ -211,7 +211,7 @@ static void input_unguard(input *in) {
   if (last) sigaltstack(&input_crash.stack_before, NULL);
 }
 
-int input_open(input *in, error *e) {
+int input_open_place(input *in, error *e) {
   input_guard(in);
   in->opened = in->dataset = H5I_INVALID_HID;
   TRY(input_open_file(in, e));
@@ -249,29 +249,36 @@ void shape_print(int rank, const hsize_t *shape, char text[SHAPE_TEXT]) {
                                   : ")");
 }
 
-int dataset_shape(const char *name, hid_t dataset, hsize_t shape[H5S_MAX_RANK], int *rank,
-                  char text[SHAPE_TEXT], error *e) {
-  hid_t space = H5Dget_space(dataset);
-  *rank = space < 0 ? -1 : H5Sget_simple_extent_dims(space, shape, NULL);
+static int input_read_shape(input *in, error *e) {
+  hid_t space = H5Dget_space(in->dataset);
+  in->rank = space < 0 ? -1 : H5Sget_simple_extent_dims(space, in->shape, NULL);
   H5S_class_t class = space < 0 ? H5S_NO_CLASS : H5Sget_simple_extent_type(space);
-  if (*rank < 0) FAIL(e, FIELD_DAMAGED, name, HDF5_WHY);
+  if (in->rank < 0) FAIL(e, FIELD_DAMAGED, in->name, HDF5_WHY);
   if (space >= 0) H5Sclose(space);
   TRY(e->id);
-  shape_print(*rank, shape, text);
-  if (*rank == 0) snprintf(text, SHAPE_TEXT, "%s", class == H5S_SCALAR ? "a scalar" : "no values");
+  shape_print(in->rank, in->shape, in->found);
+  if (in->rank == 0) snprintf(in->found, SHAPE_TEXT, "%s", class == H5S_SCALAR ? "a scalar" : "no values");
   return 0;
 }
 
-const char *dataset_read(hid_t dataset, const dataset_block *b, void *to, char why[HDF5_TEXT]) {
-  const hid_t disk = H5Dget_space(dataset), memory = H5Screate_simple(b->rank, b->count, NULL);
+int input_check_shape(const input *in, const slab *s, error *e) {
+  const hsize_t grid[3] = {(hsize_t)s->nz_global, (hsize_t)s->ny, (hsize_t)s->nx};
+  const bool same = in->rank == 3 && memcmp(in->shape, grid, sizeof grid) == 0;
+  return same ? 0 : FAIL(e, FIELD_SHAPE, in->name, s->nz_global, s->ny, s->nx, in->found);
+}
+
+int input_get(const input *in, const input_block *b, void *to, error *e) {
+  H5Eset_auto2(H5E_DEFAULT, NULL, NULL); /* where HDF5 is for many threads, each has its own error printing */
+  const hid_t disk = H5Dget_space(in->dataset), memory = H5Screate_simple(b->rank, b->count, NULL);
   const bool read =
       disk >= 0 && memory >= 0 &&
       (b->rank == 0 || H5Sselect_hyperslab(disk, H5S_SELECT_SET, b->start, NULL, b->count, NULL) >= 0) &&
-      H5Dread(dataset, b->type, memory, disk, H5P_DEFAULT, to) >= 0;
-  const char *said = read ? NULL : hdf5_why(why);
+      H5Dread(in->dataset, b->type, memory, disk, H5P_DEFAULT, to) >= 0;
+  const uint64_t first = b->rank ? b->start[0] : 0, rows = b->rank ? b->count[0] : 1;
+  if (!read) FAIL(e, INPUT_ROWS, in->name, first, first + rows - 1, HDF5_WHY);
   if (memory >= 0) H5Sclose(memory);
   if (disk >= 0) H5Sclose(disk);
-  return said;
+  return e->id;
 }
 
 bool dataset_plain(hid_t dataset, uint64_t *at) {
@@ -286,14 +293,14 @@ bool dataset_plain(hid_t dataset, uint64_t *at) {
   return plain;
 }
 
-int dataset_open(const char *name, dataset_kind kind, bool checked, input *in, error *e) {
+int input_open(input *in, const char *name, dataset_kind kind, bool checked, error *e) {
   error found = {0};
   *in = (input){
       .name = name, .kind = kind, .checked = checked, .opened = H5I_INVALID_HID, .dataset = H5I_INVALID_HID};
   TRY(input_split(in, e));
-  input_open(in, &found);
+  input_open_place(in, &found);
   if (found.id && in->linked)
     return FAIL(e, FIELD_DAMAGED, name, found.text); /* that one names what a link leads to */
   if (found.id) *e = found;
-  return found.id;
+  return found.id ? found.id : input_read_shape(in, e);
 }

@@ -1,4 +1,5 @@
-/* Datasets that users provide, wherever their values lie. HDF5 by itself waits for FIFOs, reads zeros from sources that
+/* An input: the rows of a dataset that a user names, wherever its values lie. A row is what one index of its first axis
+ * means. HDF5 by itself waits for FIFOs, reads zeros from sources that
  * are missing or too short, and follows a dataset that names itself until the stack is full. So every file is looked at
  * before HDF5 opens it, and a dataset's sources are checked like the dataset. */
 #ifndef STENCIL_INPUT_H
@@ -13,9 +14,12 @@ typedef struct dataset_kind {
   const char *name; /* "3D" */
 } dataset_kind;
 
-/* Where a dataset is. */
 typedef struct input {
-  const char *name; /* as dataset_open was told, for messages; not owned */
+  const char *name; /* as input_open was told, for messages; not owned */
+  int rank;         /* of the dataset, whose shape it is, and that in words */
+  hsize_t shape[H5S_MAX_RANK];
+  char found[SHAPE_TEXT];
+  missing_values missing; /* input_check_plain's */
   char file[FILE_NAME], path[FILE_NAME];
   dataset_kind kind;     /* of the datasets that a message lists where there is none at `path` */
   bool linked;           /* links to other files lead to it, */
@@ -32,11 +36,21 @@ typedef struct input {
  * Never waits. */
 int input_check_file(const char *file, const char *shown, error *e);
 
-/* Opens the dataset in->path of in->file, which end as its own place where links lead there, and checks all but its shape
- * and values. input_close in any case. */
-int input_open(input *in, error *e);
-/* The same for dataset `name`, FILE:/path, where there must be one of this kind. `checked`: see input. Not collective. */
-int dataset_open(const char *name, dataset_kind kind, bool checked, input *in, error *e);
+/* Opens dataset `name`, FILE:/path, of this kind, and checks all but its values; where links lead to it, it ends as what
+ * these name. input_close in any case. `checked`: see input. Not collective. */
+int input_open(input *in, const char *name, dataset_kind kind, bool checked, error *e);
+/* The same of the dataset in->path of in->file, but for its shape. */
+int input_open_place(input *in, error *e);
+/* A block of a dataset, and what its numbers are in memory. */
+typedef struct input_block {
+  hid_t type;
+  int rank;
+  hsize_t start[H5S_MAX_RANK], count[H5S_MAX_RANK];
+} input_block;
+/* Reads it. Any thread may, one at a time. */
+int input_get(const input *in, const input_block *b, void *to, error *e);
+/* Exit 2 unless it has the shape of the grid. */
+int input_check_shape(const input *in, const slab *s, error *e);
 void input_close(input *in);
 
 /* Finds `file`, which the file `from` names, where HDF5 does: as it is if absolute and there; else (an absolute one by its
@@ -54,9 +68,9 @@ int input_convert(const input *in, const char *why, error *e);
 int input_check_storage(input *in, error *e);
 /* Is it a type of plain numbers, whose parts are within its bytes? */
 bool input_sound_number(hid_t type);
-/* input_plain.c: exit 2 unless the open dataset's numbers are values in the SI unit of this quantity, but for those that are
- * missing. Names the attribute, and the command that makes such numbers. */
-int input_check_plain(const input *in, enum quantity quantity, missing_values *missing, error *e);
+/* input_plain.c: exit 2 unless the open dataset's numbers are values in the SI unit of this quantity, but for in->missing.
+ * Names the attribute, and the command that makes such numbers. */
+int input_check_plain(input *in, enum quantity quantity, error *e);
 /* Reads an attribute of the group that the dataset is in; "" where there is no text of less than `size` bytes. */
 void input_read_word(const input *in, const char *name, char *word, size_t size);
 /* Its attribute `spacing`, x y z; zeros: it has none of three numbers. */

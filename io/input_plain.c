@@ -164,11 +164,11 @@ static int plain_find_missing(const input *in, missing_values *m, error *e) {
   return plain_find_default(in, m, e);
 }
 
-int input_check_plain(const input *in, enum quantity q, missing_values *m, error *e) {
-  *m = (missing_values){0};
+int input_check_plain(input *in, enum quantity q, error *e) {
+  in->missing = (missing_values){0};
   TRY(plain_check_factor(in, "scale_factor", 1, e));
   TRY(plain_check_factor(in, "add_offset", 0, e));
   TRY(plain_check_unsigned(in, e));
   if (q != QUANTITY_NONE) TRY(plain_check_units(in, q, e));
-  return plain_find_missing(in, m, e);
+  return plain_find_missing(in, &in->missing, e);
 }

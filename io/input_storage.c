@@ -85,7 +85,7 @@ static int storage_open_source(input *in, hid_t list, size_t i, error *e) {
     strcpy(source.file, in->file);
   else
     input_find_file(in->file, getenv("HDF5_VDS_PREFIX"), file, source.file, &found);
-  if (!found.id && !input_open(&source, &found)) {
+  if (!found.id && !input_open_place(&source, &found)) {
     in->held[in->held_count++] = source.opened;
     source.opened = H5I_INVALID_HID;
   }

@@ -38,22 +38,6 @@ int path_move_aside(const char *path, const char *ending, int *number, error *e)
 enum { SHAPE_TEXT = 32 + H5S_MAX_RANK * 24 };
 /* (2, 3, 4) */
 void shape_print(int rank, const hsize_t *shape, char text[SHAPE_TEXT]);
-/* The shape of an open dataset, also in words. */
-int dataset_shape(const char *name, hid_t dataset, hsize_t shape[H5S_MAX_RANK], int *rank,
-                  char text[SHAPE_TEXT], error *e);
-
-/* Exit 2, naming it so, unless it has the shape of the grid. */
-int field_check_shape(const char *name, hid_t dataset, const slab *s, error *e);
-
-/* A block of a dataset, and what its numbers are in memory. */
-typedef struct dataset_block {
-  hid_t type;
-  int rank;
-  hsize_t start[H5S_MAX_RANK], count[H5S_MAX_RANK];
-} dataset_block;
-/* Reads it. NULL, or why that failed, in `why`. */
-const char *dataset_read(hid_t dataset, const dataset_block *b, void *to, char why[HDF5_TEXT]);
-
 /* Are its values float32 as they are in memory, all in one piece of its own file? *at: the first byte. */
 bool dataset_plain(hid_t dataset, uint64_t *at);
 

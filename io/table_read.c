@@ -9,24 +9,22 @@
 static const uint64_t VALUES_MOST = (uint64_t)1 << 27; /* 1 GiB */
 
 static int table_check_shape(const input *in, table_form form, table *t, error *e) {
-  const char *name = in->name;
-  hsize_t shape[H5S_MAX_RANK];
-  char found[SHAPE_TEXT];
-  int rank;
-  TRY(dataset_shape(name, in->dataset, shape, &rank, found, e));
-  const bool narrow = form.narrow && rank == 2 && shape[1] == 1;
-  const bool flat = (form.flat && rank == 1) || narrow, wide = rank == 2 && shape[1] == (hsize_t)form.columns;
-  if ((!flat && !wide) || (shape[0] == 0 && !form.empty))
-    return FAIL(e, TABLE_SHAPE, name,
+  const int rank = in->rank;
+  const bool narrow = form.narrow && rank == 2 && in->shape[1] == 1,
+             flat = (form.flat && rank == 1) || narrow,
+             wide = rank == 2 && in->shape[1] == (hsize_t)form.columns;
+  uint64_t rows = rank ? in->shape[0] : 0;
+  if ((!flat && !wide) || (rows == 0 && !form.empty))
+    return FAIL(e, TABLE_SHAPE, in->name,
                 form.narrow ? "(n,), (n, 1) or "
                 : form.flat ? "(n,) or "
                             : "",
-                form.columns, found);
-  if (form.most && shape[0] > (hsize_t)form.most) shape[0] = (hsize_t)form.most;
+                form.columns, in->found);
+  if (form.most && rows > (uint64_t)form.most) rows = (uint64_t)form.most;
   t->columns = flat ? 1 : form.columns;
-  if (!form.parts && shape[0] > VALUES_MOST / (uint64_t)t->columns)
-    return FAIL(e, TABLE_HUGE, name, (uint64_t)shape[0], t->columns, VALUES_MOST);
-  t->rows = (int64_t)shape[0];
+  if (!form.parts && rows > VALUES_MOST / (uint64_t)t->columns)
+    return FAIL(e, TABLE_HUGE, in->name, rows, t->columns, VALUES_MOST);
+  t->rows = (int64_t)rows;
   return 0;
 }
 
@@ -34,7 +32,6 @@ static int table_check_shape(const input *in, table_form form, table *t, error *
  * twice. */
 typedef struct table_source {
   input in;
-  missing_values missing;
   int64_t rows, columns;
 } table_source;
 
@@ -53,26 +50,26 @@ static void table_plan_parts(table_source *s, const table *t) {
 
 static int table_open(table_source *s, const char *dataset, table_form form, table *t, error *e) {
   const dataset_kind kind = {form.flat ? 1 : 2, 2, form.flat ? "1D or 2D" : "2D"};
-  TRY(dataset_open(dataset, kind, false, &s->in, e));
+  TRY(input_open(&s->in, dataset, kind, false, e));
   TRY(table_check_shape(&s->in, form, t, e));
   if (form.words) input_read_word(&s->in, "dispersion", t->dispersion, TABLE_WORD);
   if (form.words) input_read_word(&s->in, "equation", t->equation, TABLE_WORD);
   if (t->rows == 0) return 0;
   table_plan_parts(s, t);
   const bool measured = t->columns == form.columns && form.measured;
-  return input_check_plain(&s->in, measured ? form.quantity : QUANTITY_NONE, &s->missing, e);
+  return input_check_plain(&s->in, measured ? form.quantity : QUANTITY_NONE, e);
 }
 
 static int table_read_part(const table_source *s, const table_part *p, double *values, error *e) {
-  const dataset_block block = {
+  const input_block block = {
       H5T_NATIVE_DOUBLE, 2, {(hsize_t)p->row, (hsize_t)p->column}, {(hsize_t)p->rows, (hsize_t)p->columns}};
   const char *name = s->in.name;
-  char found[MISSING_TEXT], why[HDF5_TEXT];
-  if (dataset_read(s->in.dataset, &block, values, why)) return FAIL(e, FIELD_DAMAGED, name, why);
+  char found[MISSING_TEXT];
+  TRY(input_get(&s->in, &block, values, e));
   for (int64_t i = 0; i < p->rows * p->columns; i++) {
     const double v = values[i];
     const int64_t row = p->row + i / p->columns;
-    const missing_range *r = missing_find(&s->missing, (float)v);
+    const missing_range *r = missing_find(&s->in.missing, (float)v);
     if (r) return FAIL(e, TABLE_MISSING, name, missing_text(r, (float)v, found), row, s->in.file);
     if (!isfinite(v)) return FAIL(e, TABLE_NO_VALUE, name, isnan(v) ? "NaN" : "Inf", row);
   }

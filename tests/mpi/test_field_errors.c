@@ -180,8 +180,8 @@ TEST_OF(test_bad_chunk, fixture *x) {
     field_io io = io_with(x, &x->s, i, 1); /* plane by plane */
     stream sink = {&x->s, 0, -1, 0};
     error e = {0};
-    assert_int_equal(field_read(&io, name, QUANTITY_NONE, random_sink, &sink, &e), ERROR_FIELD_VALUES);
-    const char *text = text_of("%s: cannot read planes z = %d to %d (", name, NZ - 1, NZ - 1);
+    assert_int_equal(field_read(&io, name, QUANTITY_NONE, random_sink, &sink, &e), ERROR_INPUT_ROWS);
+    const char *text = text_of("%s: cannot read rows %d to %d (", name, NZ - 1, NZ - 1);
     assert_memory_equal(e.text, text,
                         strlen(text)); /* and why, which each version of HDF5 says in its own words */
   }
@@ -216,7 +216,8 @@ TEST_OF(test_one_rank_fails, fixture *x) {
     stream t = {&x->s, 0, rank, z};
     error e = {0}, r = {0};
     io.path = path;
-    assert_int_equal(field_write(&io, &meta, &(field_planes){random_source, &t}, NULL, &e), ERROR_DEVICE_FAILED);
+    assert_int_equal(field_write(&io, &meta, &(field_planes){random_source, &t}, NULL, &e),
+                     ERROR_DEVICE_FAILED);
     assert_string_equal(e.text, "test device: a copy failed: on purpose");
     expect_nothing(x, path);
     t.moved = 0;
