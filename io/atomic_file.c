@@ -1,5 +1,4 @@
 #include "atomic_file.h"
-#include "io_internal.h"
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>

@@ -4,6 +4,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 #include "base/error.h"
 #include "config/config.h"
 
@@ -28,6 +29,27 @@ int atomic_file_commit(const char *temporary, const char *path, bool *taken, err
 int text_write(const char *path, const char *text, error *e);
 /* The whole of a text file, to be freed; NULL where there is none, or nothing in it. */
 int text_read(const char *path, char **text, error *e);
+
+/* The folder of `path`: "." where it names none. */
+void path_folder(const char *path, char folder[FILE_NAME]);
+/* That of files PATH.*; where it is not there, the one above it, at most so many times: returns how many were not there. */
+int path_ground(const char *path, int most, char ground[FILE_NAME]);
+
+/* PATH and `ending`; exit 2 where that is too long. */
+int path_name(char name[FILE_NAME], const char *path, const char *ending, error *e);
+/* PATH.SSSSSSSS and `extension`; likewise. */
+int path_step_name(char name[FILE_NAME], const char *path, int64_t step, const char *extension, error *e);
+/* What follows the last part of `path` at the beginning of the name of a file; NULL where it does not begin so. */
+const char *path_rest(const char *path, const char *file);
+/* What follows BASE.SSSSSSSS and `extension`, where BASE is the last part of `path`, at the beginning of the name of a
+ * file; NULL where it is no such name. */
+const char *path_step(const char *path, const char *extension, const char *file, int64_t *step);
+
+/* The number N of a file named like PATH.oldN.*, or 0. */
+int path_aside(const char *path, const char *file);
+/* Renames PATH and `ending` to PATH.old<number> and `ending`, with the next free number from *number on. A file that has gone
+ * meanwhile is no error. */
+int path_move_aside(const char *path, const char *ending, int *number, error *e);
 
 /* A path, and the key of the configuration that says it, for messages: "[output] path". */
 typedef struct named_path {

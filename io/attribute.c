@@ -2,7 +2,6 @@
 #include "io_internal.h"
 #include <string.h>
 #include <time.h>
-#include "input.h"
 #include "version.h"
 
 typedef struct attribute_values {
@@ -103,7 +102,7 @@ static void attribute_close(hid_t attribute, hid_t type) {
 int attribute_get_numbers(hid_t object, const char *name, int most, double values[], char why[HDF5_TEXT]) {
   hid_t attribute, type;
   int count = attribute_open(object, name, &attribute, &type, why);
-  if (attribute >= 0 && (count < 1 || count > most || !input_sound_number(type))) count = -1;
+  if (attribute >= 0 && (count < 1 || count > most || !hdf5_sound_number(type))) count = -1;
   if (count > 0 && H5Aread(attribute, H5T_NATIVE_DOUBLE, values) < 0) {
     hdf5_why(why);
     count = -1;

@@ -171,7 +171,7 @@ int new_file_create(new_file *f, new_hdf5 *to, new_file_content *content, const 
   new_hdf5 *file = to ? to : &own;
   file->name = f->name;
   temporary_name(f->plan.temporary, sizeof f->plan.temporary, f->name);
-  files_take_hdf5();
+  hdf5_take();
   field_io_start(); /* of this thread */
   new_hdf5_create(file, f->plan.temporary, f->user_block);
   content(file, f, context);
@@ -180,6 +180,6 @@ int new_file_create(new_file *f, new_hdf5 *to, new_file_content *content, const 
     new_hdf5_failed(to, e);
   else if (new_hdf5_close(&own, e))
     new_file_drop(f, e);
-  files_give_hdf5();
+  hdf5_give();
   return e->id;
 }

@@ -1,4 +1,5 @@
 #include "io_internal.h"
+#include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -59,4 +60,41 @@ const char *hdf5_why(char text[HDF5_TEXT]) {
   const size_t used = strlen(text);
   snprintf(text + used, HDF5_TEXT - used, "%s", field_cure(text));
   return text[0] ? text : "no reason given by HDF5";
+}
+
+/* HDF5 converts what it is told, wherever in memory that lies. */
+bool hdf5_sound_number(hid_t type) {
+  enum { MOST = 16 /* bytes: a long double */ };
+  const H5T_class_t class = H5Tget_class(type);
+  if (class != H5T_INTEGER && class != H5T_FLOAT) return false;
+  const size_t size = H5Tget_size(type), precision = H5Tget_precision(type);
+  const int offset = H5Tget_offset(type);
+  const H5T_order_t order = H5Tget_order(type);
+  size_t sign, exponent, exponent_bits, mantissa, mantissa_bits;
+  if (size < 1 || size > MOST || precision < 1 || offset < 0 || (size_t)offset + precision > 8 * size)
+    return false;
+  if (order != H5T_ORDER_LE && order != H5T_ORDER_BE) return false;
+  if (class == H5T_INTEGER) return true;
+  return H5Tget_fields(type, &sign, &exponent, &exponent_bits, &mantissa, &mantissa_bits) >= 0 &&
+         sign < precision && exponent_bits >= 1 && exponent_bits <= 8 * sizeof(int) && mantissa_bits >= 1 &&
+         exponent + exponent_bits <= precision && mantissa + mantissa_bits <= precision;
+}
+
+static pthread_mutex_t field_hdf5 = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
+
+void hdf5_take(void) {
+  pthread_mutex_lock(&field_hdf5);
+}
+
+void hdf5_give(void) {
+  pthread_mutex_unlock(&field_hdf5);
+}
+
+void shape_print(int rank, const hsize_t *shape, char text[SHAPE_TEXT]) {
+  int used = snprintf(text, SHAPE_TEXT, "(");
+  for (int i = 0; i < rank; i++)
+    used += snprintf(text + used, (size_t)(SHAPE_TEXT - used), "%llu%s", (unsigned long long)shape[i],
+                     i < rank - 1 ? ", "
+                     : rank == 1  ? ",)"
+                                  : ")");
 }

@@ -86,7 +86,7 @@ static void read_find_place(field_reader *r) {
   field_place *p = &r->place;
   p->missing = r->in.missing;
   const ssize_t length = H5Fget_name(r->in.dataset, p->file, sizeof p->file);
-  p->plain = dataset_plain(r->in.dataset, &p->at) && length > 0 && length < (ssize_t)sizeof p->file;
+  p->plain = input_is_bytes(&r->in, &p->at) && length > 0 && length < (ssize_t)sizeof p->file;
   if (p->plain) r->fd = open(p->file, O_RDONLY | O_CLOEXEC);
   p->plain = r->fd >= 0;
   if (!p->plain) p->at = 0;

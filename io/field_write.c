@@ -288,9 +288,9 @@ static int write_measure(field_writer *w, error *e) {
   if (!error_agree(e, w->io->way->comm) && m->measured && m->statistics)
     write_tell_statistics(w, &there, histogram, e);
   if (w->io->way->rank == 0 && m->statistics && !e->id) {
-    files_take_hdf5();
+    hdf5_take();
     write_statistics(&w->to, told ? &there : m->statistics);
-    files_give_hdf5();
+    hdf5_give();
   }
   free(histogram);
   return error_agree(e, w->io->way->comm);
@@ -298,10 +298,10 @@ static int write_measure(field_writer *w, error *e) {
 
 /* On rank 0: HDF5 is done with the file, and it gets its name. */
 static int write_close(field_writer *w, error *e) {
-  files_take_hdf5();
+  hdf5_take();
   if (w->packed >= 0) new_hdf5_check(&w->to, H5Dclose(w->packed) >= 0);
   new_hdf5_close(&w->to, e);
-  files_give_hdf5();
+  hdf5_give();
   return atomic_file_commit(w->file.plan.temporary, w->file.name, NULL, e);
 }
 

@@ -1,6 +1,5 @@
 /* The ranks of a run and their data server: who is who, and what they do together with files. */
 #include <limits.h>
-#include <pthread.h>
 #include <stdlib.h>
 #include <unistd.h>
 #include "base/error_mpi.h"
@@ -203,8 +202,7 @@ static int files_perform(const files *f, const request *r, error *e) {
   case FILES_WRITE_FIELD:
     return field_write(own->io, r->field, own->planes, own->made, e);
   case FILES_READ_TABLE:
-    table_read(f->comm, r->path, r->form, own->parts, own->table, e);
-    return e->id;
+    return table_read(f->comm, r->path, r->form, own->parts, own->table, e);
   case FILES_WRITE_RECEIVERS:
     return receivers_file_write(f->comm, r->path, r->receivers, own->part, own->made, e);
   case FILES_BEGIN_CHECKPOINTS:
@@ -246,16 +244,6 @@ static int files_send(const files *f, const request *r, message *m, MPI_Request 
   return 0;
 }
 
-static pthread_mutex_t files_hdf5 = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
-
-void files_take_hdf5(void) {
-  pthread_mutex_lock(&files_hdf5);
-}
-
-void files_give_hdf5(void) {
-  pthread_mutex_unlock(&files_hdf5);
-}
-
 bool files_alone(const files *f) {
   return f->way && f->way->ranks == 1;
 }
@@ -271,9 +259,9 @@ static bool files_use_one(const files *f, const request *r) {
 static int files_do_together(const files *f, const request *r, error *e) {
   message m = {0};
   MPI_Request sent = MPI_REQUEST_NULL;
-  files_take_hdf5();
+  hdf5_take();
   field_io_start(); /* where HDF5 is for many threads, each has its own error printing */
-  files_give_hdf5();
+  hdf5_give();
   /* From here on HDF5 is not waited for: who has it may wait for the server, which may be doing this. */
   if (files_tell(f)) TRY(files_send(f, r, &m, &sent, e));
   files_perform(f, r, e);
@@ -284,9 +272,9 @@ static int files_do_together(const files *f, const request *r, error *e) {
 
 int files_do(const files *f, const request *r, error *e) {
   const bool one = files_use_one(f, r);
-  if (one) files_take_hdf5();
+  if (one) hdf5_take();
   files_do_together(f, r, e);
-  if (one) files_give_hdf5();
+  if (one) hdf5_give();
   return e->id;
 }
 

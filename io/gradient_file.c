@@ -159,7 +159,7 @@ static bool gradient_has(const gradient_addends *a, const char *name) {
 static int gradient_find_field(gradient_addends *a, int shot, int k, error *e) {
   input in;
   if (!gradient_open(a, shot, a->field[k]->name, &in, e) && !input_check_shape(&in, &a->slab, e) &&
-      (in.linked || !dataset_plain(in.dataset, &a->at[shot][k])))
+      (in.linked || !input_is_bytes(&in, &a->at[shot][k])))
     input_damaged(&in, "its values are not contiguous float32, as they were written", e);
   input_close(&in);
   return e->id;

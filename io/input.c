@@ -240,15 +240,6 @@ static int input_split(input *in, error *e) {
   return 0;
 }
 
-void shape_print(int rank, const hsize_t *shape, char text[SHAPE_TEXT]) {
-  int used = snprintf(text, SHAPE_TEXT, "(");
-  for (int i = 0; i < rank; i++)
-    used += snprintf(text + used, (size_t)(SHAPE_TEXT - used), "%llu%s", (unsigned long long)shape[i],
-                     i < rank - 1 ? ", "
-                     : rank == 1  ? ",)"
-                                  : ")");
-}
-
 static int input_read_shape(input *in, error *e) {
   hid_t space = H5Dget_space(in->dataset);
   in->rank = space < 0 ? -1 : H5Sget_simple_extent_dims(space, in->shape, NULL);
@@ -281,7 +272,8 @@ int input_get(const input *in, const input_block *b, void *to, error *e) {
   return e->id;
 }
 
-bool dataset_plain(hid_t dataset, uint64_t *at) {
+bool input_is_bytes(const input *in, uint64_t *at) {
+  const hid_t dataset = in->dataset;
   const hid_t list = H5Dget_create_plist(dataset), type = H5Dget_type(dataset);
   const haddr_t place = H5Dget_offset(dataset);
   const bool plain = list >= 0 && type >= 0 && H5Pget_layout(list) == H5D_CONTIGUOUS &&

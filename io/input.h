@@ -49,6 +49,8 @@ typedef struct input_block {
 } input_block;
 /* Reads it. Any thread may, one at a time. */
 int input_get(const input *in, const input_block *b, void *to, error *e);
+/* Are its values float32 as they are in memory, all in one piece of its own file? *at: the first byte; 0: they are not. */
+bool input_is_bytes(const input *in, uint64_t *at);
 /* Exit 2 unless it has the shape of the grid. */
 int input_check_shape(const input *in, const slab *s, error *e);
 void input_close(input *in);
@@ -66,8 +68,6 @@ int input_convert(const input *in, const char *why, error *e);
 /* input_storage.c: exit 2 unless the open dataset holds plain numbers, and they are all there, in this file or others.
  * Opens all sources of a virtual one; does nothing else where it is `checked`. */
 int input_check_storage(input *in, error *e);
-/* Is it a type of plain numbers, whose parts are within its bytes? */
-bool input_sound_number(hid_t type);
 /* input_plain.c: exit 2 unless the open dataset's numbers are values in the SI unit of this quantity, but for in->missing.
  * Names the attribute, and the command that makes such numbers. */
 int input_check_plain(input *in, enum quantity quantity, error *e);

@@ -5,26 +5,9 @@
 #include <unistd.h>
 #include "input.h"
 
-enum { SIZE_MOST = 16 /* bytes of a number: a long double */, SOURCES_MOST = 10000, CHUNKS_MOST = 10000000 };
+enum { SOURCES_MOST = 10000, CHUNKS_MOST = 10000000 };
 
 /* --- the type --------------------------------------------------------------------------------------------------- */
-
-/* HDF5 converts what it is told, wherever in memory that lies. */
-bool input_sound_number(hid_t type) {
-  const H5T_class_t class = H5Tget_class(type);
-  if (class != H5T_INTEGER && class != H5T_FLOAT) return false;
-  const size_t size = H5Tget_size(type), precision = H5Tget_precision(type);
-  const int offset = H5Tget_offset(type);
-  const H5T_order_t order = H5Tget_order(type);
-  size_t sign, exponent, exponent_bits, mantissa, mantissa_bits;
-  if (size < 1 || size > SIZE_MOST || precision < 1 || offset < 0 || (size_t)offset + precision > 8 * size)
-    return false;
-  if (order != H5T_ORDER_LE && order != H5T_ORDER_BE) return false;
-  if (class == H5T_INTEGER) return true;
-  return H5Tget_fields(type, &sign, &exponent, &exponent_bits, &mantissa, &mantissa_bits) >= 0 &&
-         sign < precision && exponent_bits >= 1 && exponent_bits <= 8 * sizeof(int) && mantissa_bits >= 1 &&
-         exponent + exponent_bits <= precision && mantissa + mantissa_bits <= precision;
-}
 
 static int storage_check_type(const input *in, error *e) {
   static const char *const names[H5T_NCLASSES] = {[H5T_STRING] = "strings",
@@ -43,7 +26,7 @@ static int storage_check_type(const input *in, error *e) {
   if (type < 0) return input_damaged(in, HDF5_WHY, e);
   const H5T_class_t class = H5Tget_class(type);
   const char *found = class >= 0 && class < H5T_NCLASSES ? names[class] : NULL;
-  const bool sound = input_sound_number(type);
+  const bool sound = hdf5_sound_number(type);
   H5Tclose(type);
   snprintf(name, sizeof name, "%s:%s", in->file, in->path);
   return sound ? 0 : FAIL(e, FIELD_TYPE, name, found ? found : "an unknown type");

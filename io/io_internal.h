@@ -1,4 +1,4 @@
-/* What the files of io/ share. It includes hdf5.h, so nothing outside io/ includes it. */
+/* What the files of io/ share that use HDF5. It includes hdf5.h, so nothing outside io/ includes it. */
 #ifndef STENCIL_IO_INTERNAL_H
 #define STENCIL_IO_INTERNAL_H
 
@@ -14,32 +14,9 @@ enum { HDF5_TEXT = 512 };
 const char *hdf5_why(char text[HDF5_TEXT]);
 #define HDF5_WHY hdf5_why((char[HDF5_TEXT]){""})
 
-/* The folder of `path`: "." where it names none. */
-void path_folder(const char *path, char folder[FILE_NAME]);
-/* That of files PATH.*; where it is not there, the one above it, at most so many times: returns how many were not there. */
-int path_ground(const char *path, int most, char ground[FILE_NAME]);
-
-/* PATH and `ending`; exit 2 where that is too long. */
-int path_name(char name[FILE_NAME], const char *path, const char *ending, error *e);
-/* PATH.SSSSSSSS and `extension`; likewise. */
-int path_step_name(char name[FILE_NAME], const char *path, int64_t step, const char *extension, error *e);
-/* What follows the last part of `path` at the beginning of the name of a file; NULL where it does not begin so. */
-const char *path_rest(const char *path, const char *file);
-/* What follows BASE.SSSSSSSS and `extension`, where BASE is the last part of `path`, at the beginning of the name of a
- * file; NULL where it is no such name. */
-const char *path_step(const char *path, const char *extension, const char *file, int64_t *step);
-
-/* The number N of a file named like PATH.oldN.*, or 0. */
-int path_aside(const char *path, const char *file);
-/* Renames PATH and `ending` to PATH.old<number> and `ending`, with the next free number from *number on. A file that has gone
- * meanwhile is no error. */
-int path_move_aside(const char *path, const char *ending, int *number, error *e);
-
 enum { SHAPE_TEXT = 32 + H5S_MAX_RANK * 24 };
 /* (2, 3, 4) */
 void shape_print(int rank, const hsize_t *shape, char text[SHAPE_TEXT]);
-/* Are its values float32 as they are in memory, all in one piece of its own file? *at: the first byte. */
-bool dataset_plain(hid_t dataset, uint64_t *at);
 
 /* An attribute of an open object, at most so many numbers or one text: returns how many there are; -1: it is of another type
  * or shape, or cannot be read: `why`, else "". A text that is longer is cut. */
@@ -62,15 +39,18 @@ void attribute_text(new_hdf5 *f, const char *object, const char *name, const cha
  * transport, equation, created_by, creation_date, git_hash. */
 void attribute_run(new_hdf5 *f, const run_meta *m);
 
+/* Around calls of HDF5 that do not wait for each other: it is for one thread. A thread may take it again. */
+void hdf5_take(void);
+void hdf5_give(void);
+
+/* Is it a type of plain numbers, whose parts are within its bytes? */
+bool hdf5_sound_number(hid_t type);
+
 /* What a new file begins with: puts it there, and says in f->plan.at where arrays are whose values follow. */
 typedef void new_file_content(new_hdf5 *to, new_file *f, const void *context);
 /* Rank 0, or a process alone, in any thread: makes the file f->name under a temporary name. It stays open through `to`; with
  * NULL it is closed, and gone after a failure. */
 int new_file_create(new_file *f, new_hdf5 *to, new_file_content *content, const void *context, error *e);
-
-/* Around calls of HDF5 in requests that do not wait for each other (files_do). */
-void files_take_hdf5(void);
-void files_give_hdf5(void);
 
 /* u has the unit of the initial field or of the sources, which nothing names. CF's word for that is 1. */
 #define FIELD_UNITS "1"

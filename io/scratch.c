@@ -5,7 +5,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
-#include "io_internal.h"
+#include "atomic_file.h"
 
 /* Creates a file that has lost its name, which a kill in between leaves to the next run; or -1. */
 static int scratch_create(const char *path) {
