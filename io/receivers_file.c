@@ -76,69 +76,55 @@ static int receivers_close(new_file *f, const char *path, int replaces, error *e
 
 /* --- gathering -------------------------------------------------------------------------------------------------- */
 
-/* A block of samples of all receivers: `count` of each from `first` on. Every rank has all of it. */
-typedef struct receivers_block {
-  int64_t first, count, most; /* most: that it has room for */
-  uint32_t *bits;             /* of its floats; owned */
-} receivers_block;
-
-/* Puts this rank's traces where they belong, zeros elsewhere. */
-static void receivers_fill(receivers_block *b, size_t receivers, const receivers_part *p) {
-  memset(b->bits, 0, (size_t)b->count * receivers * sizeof *b->bits);
-  for (int64_t row = 0; row < b->count; row++)
+/* Puts `count` samples of this rank's traces, from the `first` on, where they belong among all receivers; else zeros. */
+static void receivers_fill(uint32_t *bits, size_t receivers, int64_t first, int64_t count,
+                           const receivers_part *p) {
+  memset(bits, 0, (size_t)count * receivers * sizeof *bits);
+  for (int64_t row = 0; row < count; row++)
     for (int64_t i = 0, end; i < p->traces.count; i = end) {
       float *from;
-      for (end = i + traces_piece(&p->traces, b->first + row, i, &from); i < end; i++)
-        memcpy(&b->bits[(size_t)row * receivers + (size_t)p->index[i]], from++, sizeof *b->bits);
+      for (end = i + traces_piece(&p->traces, first + row, i, &from); i < end; i++)
+        memcpy(&bits[(size_t)row * receivers + (size_t)p->index[i]], from++, sizeof *bits);
     }
 }
 
-/* What all parts of the writing need. */
-typedef struct receivers_writing {
-  MPI_Comm comm;
-  const receivers_meta *meta;
-  new_file file; /* rank 0's */
-  receivers_block block;
-} receivers_writing;
-
-/* Brings the samples together on rank 0, block after block, which writes them, until all are written or it has
- * failed. Each bit comes from one rank: `or` with zeros keeps it. */
-static int receivers_gather(receivers_writing *t, const receivers_part *p, error *e) {
-  receivers_block *b = &t->block;
-  const int64_t receivers = t->meta->receivers, end = t->meta->samples;
+/* Brings the samples together on rank 0, some at a time, which writes them, until all are written or it has failed. Each bit
+ * comes from one rank: `or` with zeros keeps it. */
+static int receivers_gather(MPI_Comm comm, const new_file *f, const receivers_meta *m,
+                            const receivers_part *p, error *e) {
+  const int64_t receivers = m->receivers, row = receivers * (int64_t)sizeof(float),
+                most = larger64(smaller64(RECEIVERS_BYTES / row, m->samples), 1);
+  const row_file to = {.name = f->name, .fd = f->fd};
+  uint32_t *bits;
   int rank, ranks, stop = 0;
-  MPI_TRY(e, MPI_Comm_rank(t->comm, &rank));
-  MPI_TRY(e, MPI_Comm_size(t->comm, &ranks)); /* a single one may be here in several threads */
-  for (b->first = 0; b->first < end && !stop; b->first += b->count) {
-    b->count = smaller64(end - b->first, b->most);
-    receivers_fill(b, (size_t)receivers, p);
+  MPI_TRY(e, MPI_Comm_rank(comm, &rank));
+  MPI_TRY(e, MPI_Comm_size(comm, &ranks)); /* a single one may be here in several threads */
+  ALLOC(e, bits, most * receivers, "the receivers");
+  error_agree(e, comm);
+  for (int64_t first = 0, count; first < m->samples && !stop && !e->id; first += count) {
+    count = smaller64(m->samples - first, most);
+    receivers_fill(bits, (size_t)receivers, first, count, p);
     if (ranks > 1)
-      MPI_TRY(e, MPI_Reduce(rank ? b->bits : MPI_IN_PLACE, b->bits, (int)(b->count * receivers), MPI_UINT32_T,
-                            MPI_BOR, 0, t->comm));
-    const uint64_t row = (uint64_t)receivers * sizeof *b->bits,
-                   at = t->file.plan.at[0] + (uint64_t)b->first * row;
-    const row_file to = {.name = t->file.name, .fd = t->file.fd};
-    stop = rank == 0 && row_file_put(&to, at, b->bits, (size_t)b->count * row, e);
-    if (ranks > 1) MPI_TRY(e, MPI_Bcast(&stop, 1, MPI_INT, 0, t->comm));
+      MPI_TRY(e, MPI_Reduce(rank ? bits : MPI_IN_PLACE, bits, (int)(count * receivers), MPI_UINT32_T, MPI_BOR,
+                            0, comm));
+    stop = rank == 0 &&
+           row_file_put(&to, f->plan.at[0] + (uint64_t)(first * row), bits, (size_t)(count * row), e);
+    if (ranks > 1) MPI_TRY(e, MPI_Bcast(&stop, 1, MPI_INT, 0, comm));
   }
-  return e->id;
+  free(bits);
+  return error_agree(e, comm);
 }
 
 int receivers_file_write(MPI_Comm comm, const char *path, const receivers_meta *meta,
                          const receivers_part *part, const new_file *made, error *e) {
-  const int64_t fit = RECEIVERS_BYTES / ((int64_t)meta->receivers * (int64_t)sizeof(float));
-  receivers_writing t = {.comm = comm, .meta = meta, .file.fd = -1};
-  t.block.most = fit < 1 ? 1 : smaller64(fit, meta->samples);
+  new_file f = {.fd = -1};
   int rank;
   MPI_TRY(e, MPI_Comm_rank(comm, &rank));
-  ALLOC(e, t.block.bits, (size_t)t.block.most * (size_t)meta->receivers, "the receivers");
-  if (made) t.file = *made;
-  if (rank == 0 && !e->id && !made) receivers_file_create(&t.file, path, meta, e);
-  if (rank == 0 && !e->id && (t.file.fd = open(t.file.plan.temporary, O_WRONLY | O_CLOEXEC)) < 0)
-    FAIL(e, FILE_WRITE, t.file.name, strerror(errno));
-  if (!error_agree(e, comm)) receivers_gather(&t, part, e);
-  error_agree(e, comm);
-  if (rank == 0) receivers_close(&t.file, path, meta->replaces, e);
-  free(t.block.bits);
+  if (made) f = *made;
+  if (rank == 0 && !made) receivers_file_create(&f, path, meta, e);
+  if (rank == 0 && !e->id && (f.fd = open(f.plan.temporary, O_WRONLY | O_CLOEXEC)) < 0)
+    FAIL(e, FILE_WRITE, f.name, strerror(errno));
+  if (!error_agree(e, comm)) receivers_gather(comm, &f, meta, part, e);
+  if (rank == 0) receivers_close(&f, path, meta->replaces, e);
   return error_agree(e, comm);
 }
