@@ -231,15 +231,6 @@ int path_probe(named_path p, char probe[PATH_PROBE], error *e) {
   if (!*base || strcmp(base, ".") == 0 || strcmp(base, "..") == 0)
     return FAIL(e, PATH_UNUSABLE, p.key, path, "expected the beginning of a file name, not a folder");
   const bool missing = path_ground(path, p.of_shot ? 2 : 1, folder);
-  struct stat s;
-  if (stat(folder, &s)) {
-    snprintf(reason, sizeof reason, "folder '%s': %s", folder, strerror(errno));
-    return FAIL(e, PATH_UNUSABLE, p.key, path, reason);
-  }
-  if (!S_ISDIR(s.st_mode)) {
-    snprintf(reason, sizeof reason, "'%s' is not a folder", folder);
-    return FAIL(e, PATH_UNUSABLE, p.key, path, reason);
-  }
   /* Only trying tells: permissions, read-only mounts, quotas, names too long. */
   if (missing) snprintf(place, sizeof place, "%s/%s", folder, base); /* where a folder is to be made */
   TRY(path_step_name(name, missing ? place : path, 0, ".hdf", e));
@@ -247,7 +238,7 @@ int path_probe(named_path p, char probe[PATH_PROBE], error *e) {
   memset(probe + strlen(probe) - 6, 'X', 6); /* for mkstemp */
   int fd = mkstemp(probe);
   if (fd < 0) {
-    snprintf(reason, sizeof reason, "folder '%s' is not writable: %s", folder, strerror(errno));
+    snprintf(reason, sizeof reason, "folder '%s': %s", folder, strerror(errno));
     return FAIL(e, PATH_UNUSABLE, p.key, path, reason);
   }
   close(fd);

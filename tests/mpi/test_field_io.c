@@ -258,7 +258,7 @@ TEST_OF(test_check_writable, fixture *x) {
   assert_int_equal(path_make_folder(path, false, &missing, &e), ERROR_FILE_WRITE);
   snprintf(path, sizeof path, "%s/u", folder);
   fclose(fopen(folder, "w"));
-  snprintf(reason, sizeof reason, "'%s' is not a folder", folder);
+  snprintf(reason, sizeof reason, "folder '%s': Not a directory", folder);
   expect_path(path, reason);
   snprintf(path, sizeof path, "%s/a/b", folder);
   snprintf(reason, sizeof reason, "folder '%s/a': Not a directory", folder);
@@ -268,7 +268,7 @@ TEST_OF(test_check_writable, fixture *x) {
   snprintf(path, sizeof path, "%s/..", x->folder);
   expect_path(path, "expected the beginning of a file name, not a folder");
   expect_path(".", "expected the beginning of a file name, not a folder");
-  expect_path("/proc/u", "folder '/proc' is not writable: No such file or directory");
+  expect_path("/proc/u", "folder '/proc': No such file or directory");
   expect_path("", "expected the beginning of a file name, not a folder");
 }
 
