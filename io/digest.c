@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#define XXH_INLINE_ALL
 #include <xxhash.h>
 #include "input.h"
 
@@ -36,22 +37,19 @@ static int digest_values(XXH3_state_t *sum, const input *in, hid_t type, error *
 }
 
 int digest_dataset(const char *dataset, char digest[DIGEST_TEXT], error *e) {
-  const dataset_kind kind = {1, H5S_MAX_RANK, "numeric"};
-  input in = {.opened = H5I_INVALID_HID, .dataset = H5I_INVALID_HID};
-  hid_t type = H5I_INVALID_HID;
-  XXH3_state_t *sum = XXH3_createState();
-  if (!sum || XXH3_128bits_reset(sum) != XXH_OK)
-    FAIL(e, OUT_OF_MEMORY, sizeof sum, "the digest of a dataset");
-  if (!e->id && !input_open(&in, dataset, kind, false, e) && !input_check_plain(&in, QUANTITY_NONE, e)) {
-    type = H5Dget_type(in.dataset);
+  input in;
+  XXH3_state_t sum;
+  XXH3_128bits_reset(&sum);
+  if (!input_open(&in, dataset, (dataset_kind){1, H5S_MAX_RANK, "numeric"}, false, e) &&
+      !input_check_plain(&in, QUANTITY_NONE, e)) {
+    const hid_t type = H5Dget_type(in.dataset);
     if (type < 0)
       FAIL(e, FIELD_DAMAGED, dataset, HDF5_WHY);
     else
-      digest_values(sum, &in, type, e);
+      digest_values(&sum, &in, type, e);
+    if (type >= 0) H5Tclose(type);
   }
-  if (!e->id) digest_print(XXH3_128bits_digest(sum), digest);
-  if (type >= 0) H5Tclose(type);
+  if (!e->id) digest_print(XXH3_128bits_digest(&sum), digest);
   input_close(&in);
-  XXH3_freeState(sum);
   return e->id;
 }
