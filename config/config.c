@@ -147,11 +147,10 @@ static int config_fill_name(config *c, const config_entries *all, const shot_lin
   }
   if (beside) config_default_checkpoint(c, NULL);
   config_place(place, c->survey_file, s->line);
-  if (config_fill_pattern(c->gradient_observed, name))
-    return FAIL(e, CONFIG_TOO_LONG, place, "gradient", "observed", CONFIG_TEXT - 1);
-  if (config_fill_pattern(c->gradient_residual, name))
-    return FAIL(e, CONFIG_TOO_LONG, place, "gradient", "adjoint_source", CONFIG_TEXT - 1);
-  return 0;
+  const bool observed = !config_fill_pattern(c->gradient_observed, name);
+  if (observed && !config_fill_pattern(c->gradient_residual, name)) return 0;
+  return FAIL(e, CONFIG_TOO_LONG, place, "gradient", observed ? "adjoint_source" : "observed",
+              CONFIG_TEXT - 1);
 }
 
 static int config_fill(config *c, config_entries *all, const config_given *given, const shot_line *s,
