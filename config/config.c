@@ -88,11 +88,6 @@ static int config_fill_sources(config *c, const config_entries *all, error *e) {
   return 0;
 }
 
-struct config_given {
-  char file[CONFIG_TEXT];
-  config_entries all;
-};
-
 int config_open(config_given **opened, const char *path, int count, const char *const overrides[], error *e) {
   config_block *plain;
   TRY(ALLOC(e, *opened, 1, "the configuration"));
@@ -112,10 +107,6 @@ void config_close(config_given *given) {
 
 const char *config_shots(const config_given *given) {
   return config_entry_of(given->all.blocks[0], "survey", "shots")->text;
-}
-
-char *config_print_survey(const config_given *given, const config *first) {
-  return config_print_shared(first, &given->all);
 }
 
 /* The shot's name in place of each {name}. */

@@ -114,6 +114,12 @@ typedef struct config_entries {
   int count;
 } config_entries;
 
+/* What config_open has read. */
+struct config_given {
+  char file[CONFIG_TEXT];
+  config_entries all;
+};
+
 void config_entries_close(config_entries *all);
 /* Makes `copy`, which is empty, hold the same. */
 int config_entries_copy(config_entries *copy, const config_entries *all, error *e);
@@ -136,8 +142,6 @@ void config_section(char section[SECTION_TEXT], const config_key *key, int numbe
 
 /* May shots differ in it? */
 bool config_is_of_shot(const config_key *key);
-/* As config_print_survey, with the entries given for all shots. */
-char *config_print_shared(const config *c, const config_entries *given);
 
 /* Fill `all` from its file, and from overrides, which replace what is there. Values are not checked. */
 int config_read_file(config_entries *all, error *e);

@@ -169,6 +169,6 @@ char *config_print_bits(const config *c) {
   return print_all((printing){.c = c, .bits = true});
 }
 
-char *config_print_shared(const config *c, const config_entries *given) {
-  return print_all((printing){.c = c, .given = given});
+char *config_print_survey(const config_given *given, const config *first) {
+  return print_all((printing){.c = first, .given = &given->all});
 }

@@ -17,7 +17,8 @@ typedef struct shot_lines {
   char file[CONFIG_TEXT];
   shot_line *list;
   int count, room;
-  bool alike; /* set by shots_check: all begin with the same field, and differ in where and when sources act at most */
+  bool
+      alike; /* set by shots_check: all begin with the same field, and differ in where and when sources act at most */
 } shot_lines;
 
 /* Reads the lines. Words of a line are quoted as on a command line of a shell; empty lines and what follows a word that
