@@ -4,10 +4,10 @@
 #include <unistd.h>
 #include "base/error_mpi.h"
 #include "base/clock.h"
-#include "atomic_file.h"
+#include "io/bytes/atomic_file.h"
 #include "files.h"
-#include "io_internal.h"
-#include "message.h"
+#include "io/hdf5/io_internal.h"
+#include "io/bytes/message.h"
 
 /* The way of f->comm. */
 static int files_open_way(files *f, bool together, error *e) {

@@ -7,14 +7,14 @@
 #ifndef STENCIL_FILES_H
 #define STENCIL_FILES_H
 
-#include "checkpoint.h"
-#include "digest.h"
-#include "field_io.h"
-#include "gradient_file.h"
-#include "receivers_file.h"
-#include "space.h"
-#include "shot_files.h"
-#include "table.h"
+#include "io/checkpoint/checkpoint.h"
+#include "io/input/digest.h"
+#include "io/hdf5/field_io.h"
+#include "io/output/gradient_file.h"
+#include "io/output/receivers_file.h"
+#include "io/output/space.h"
+#include "io/output/shot_files.h"
+#include "io/input/table.h"
 
 typedef struct files {
   MPI_Comm compute; /* the computing ranks, in slab order; the server has none */

@@ -2,8 +2,8 @@
 # The house: a folder is a room, with a list of the rooms and libraries it may use. This is that list (docs/DESIGN.md draws it).
 #   layering.sh   checks every #include of the tree, printing FILE:LINE and the reason for each violation; then checks
 #                 itself: it plants violations of every room's rules in a copy, and each must be found
-# A header of the same room is included by its name, one of another room as "room/name.h". Rooms of kernels/ name each
-# other without kernels/; rooms outside may use all of them where they may use kernels.
+# A header of the same room is included by its name, one of another room as "room/name.h". Here, rooms of kernels/ and io/ name
+# each other without that; rooms outside may use all of them where they may use kernels or io.
 # An equation is named in its row of kernels/equations.def and in its file alone.
 # Functions of one file (static, in .c) begin with a word of the file's name, so that a search finds them.
 # What a user can set in the environment a document names.
@@ -23,7 +23,12 @@ kernels/staging    | kernels equations cuda                       | cuda
 config      | base kernels halo                                   |
 src/device  | base kernels                                        | cuda nvtx
 src/halo    | base device kernels                                 | mpi
-io          | base kernels halo config                            | mpi hdf5
+io/bytes    | base halo config                                    | mpi
+io/hdf5     | base kernels halo config bytes                      | mpi hdf5
+io/input    | base kernels config bytes hdf5                      | mpi hdf5
+io/output   | base config bytes hdf5 input                        | mpi hdf5
+io/checkpoint | base bytes hdf5 input output                      | mpi hdf5
+io          | base config bytes hdf5 input output checkpoint      | mpi
 src/physics | base device halo kernels config io                  | mpi
 src/step    | base device halo physics kernels config             | mpi
 src/engine  | base device halo physics step kernels config io     | mpi
@@ -70,7 +75,7 @@ may_include() {
   fi
   [[ $header == \"* && $name == */* ]] || return 0
   if [[ $name == ../* ]]; then echo "a header of another room is included as \"room/name.h\""; return 1; fi
-  [[ $room == kernels* && $name == kernels/*/* ]] && name=${name#kernels/}
+  [[ $name == "${room%%/*}"/*/* ]] && name=${name#*/}
   [[ ${may_use[$room]} == *" ${name%%/*} "* ]] && return 0
   echo "$room may use only:${may_use[$room]}"
   return 1
@@ -134,7 +139,8 @@ self_test() {
     'kernels/layers/absorb.c "kernels/host/host_simd.h"' 'kernels/host/reference.c "halo/slab.h"'
     'kernels/cuda/persistent.cu "kernels/host/host_simd.h"' 'kernels/staging/naive.cu "kernels/layers/absorb.cuh"'
     'config/config.c "device/device.h"' 'src/device/device.c "halo/halo.h"' 'src/halo/slab.c "step/step.h"'
-    'src/halo/transport_ipc.c <hdf5.h>' 'io/field_io.c "step/step.h"' 'src/physics/fd.c "shot/measure.h"'
+    'src/halo/transport_ipc.c <hdf5.h>' 'io/hdf5/field_io.c "io/input/input.h"' 'io/bytes/rows.c <hdf5.h>'
+    'io/input/input.c "io/output/space.h"' 'io/output/series.c "io/files.h"' 'io/checkpoint/checkpoint_read.c "halo/halo.h"' 'io/files.c "step/step.h"' 'src/physics/fd.c "shot/measure.h"'
     'src/step/step.c "io/files.h"' 'src/engine/engine.c "shot/shot.h"' 'src/shot/measure.c "run/run.h"' 'src/gradient/plan.c "run/run.h"' 'src/run/report.c <hdf5.h>'
     'src/device/device_host.c <cuda_runtime.h>' 'src/run/run.c "../shot/measure.h"')
   for room in "${!may_use[@]}"; do
@@ -142,14 +148,14 @@ self_test() {
   done
   cp -r "$tree"/{src,kernels,io,config} "$copy"
   for plant in "${plants[@]}"; do printf '  #  include %s\n' "${plant#* }" >>"$copy/${plant%% *}"; done
-  printf 'static int other_name(int a) { return a; }\n' >>"$copy/io/rows.c"
-  printf 'int a = EQUATION_WAVE;\n' >>"$copy/io/space.c"
+  printf 'static int other_name(int a) { return a; }\n' >>"$copy/io/bytes/rows.c"
+  printf 'int a = EQUATION_WAVE;\n' >>"$copy/io/output/space.c"
   printf 'int b = c->equation == 2;\n' >>"$copy/kernels/staging/naive.cu"
-  printf 'const char *a = getenv("%s");\n' TRIED >>"$copy/io/series.c"
+  printf 'const char *a = getenv("%s");\n' TRIED >>"$copy/io/output/series.c"
   check_tree "$copy" >"$copy/output" || true
-  grep -q "^io/rows.c:[0-9]*: other_name does not" "$copy/output" || { echo "layering: self-test: no prefix is missed"; return 1; }
-  grep -q "^io/series.c:[0-9]*:.*variable TRIED" "$copy/output" || { echo "layering: self-test: a variable is missed"; return 1; }
-  for plant in io/space.c kernels/staging/naive.cu; do
+  grep -q "^io/bytes/rows.c:[0-9]*: other_name does not" "$copy/output" || { echo "layering: self-test: no prefix is missed"; return 1; }
+  grep -q "^io/output/series.c:[0-9]*:.*variable TRIED" "$copy/output" || { echo "layering: self-test: a variable is missed"; return 1; }
+  for plant in io/output/space.c kernels/staging/naive.cu; do
     grep -q "^$plant:[0-9]*:.*names an equation" "$copy/output" || { echo "layering: self-test: an equation in $plant is missed"; return 1; }
   done
   for plant in "${plants[@]}"; do

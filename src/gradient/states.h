@@ -4,7 +4,7 @@
 #ifndef STENCIL_STATES_H
 #define STENCIL_STATES_H
 
-#include "io/scratch.h"
+#include "io/bytes/scratch.h"
 #include "plan.h"
 #include "shot/shot.h"
 

@@ -32,7 +32,7 @@ void transfer_close(transfer *t);
 int transfer_fill(transfer *t, int z, int planes, float value, error *e);
 
 /* Copies `planes` dense planes of ny x nx values into own planes z .. of the field, and sets their x and y
- * ghosts. A field_sink (io/field_io.h): `context` is the transfer. */
+ * ghosts. A field_sink (io/hdf5/field_io.h): `context` is the transfer. */
 int transfer_to_device(void *context, int z, int planes, float *values, error *e);
 /* Copies `bytes` between the device and host memory, for data that is not a field, and waits until they are copied. */
 int transfer_bytes(const transfer *t, void *to, const void *from, size_t bytes, copy_direction direction,

@@ -5,7 +5,7 @@
 
 #include "config/config.h"
 #include "dispersion.h"
-#include "io/traces.h"
+#include "io/bytes/traces.h"
 
 typedef struct exact_time {
   bool removed;

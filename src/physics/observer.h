@@ -5,7 +5,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
-#include "io/checkpoint.h"
+#include "io/checkpoint/checkpoint.h"
 #include "kernels/host/wavefront.h"
 
 /* What a checkpoint's array of an observer needs to remember of it: as it was when the checkpoint was begun. */

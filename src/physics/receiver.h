@@ -4,7 +4,7 @@
 
 #include <stdbool.h>
 #include "exact_time.h"
-#include "io/scratch.h"
+#include "io/bytes/scratch.h"
 #include "observer.h"
 #include "physics.h"
 
@@ -131,7 +131,7 @@ observer receivers_observer(receivers *r);
  * Does nothing where more than one process uses files. Any thread may call it while the receivers sample. */
 int receivers_make_file(receivers *r, const char *path, const run_meta *run, error *e);
 
-/* Writes the rows of the run taken so far to PATH.receivers.h5 (io/receivers_file.h), receivers in the user's order; where dispersion
+/* Writes the rows of the run taken so far to PATH.receivers.h5 (io/output/receivers_file.h), receivers in the user's order; where dispersion
  * is removed it transforms them, so call it once. Nothing may be sampled after it. Does nothing where there are no
  * receivers. Collective over files->compute, same error everywhere: exit 2 where the file cannot be written. */
 int receivers_write(receivers *r, const char *path, const run_meta *run, error *e);

@@ -4,7 +4,7 @@
 #include "cli.h"
 #include "device/device.h"
 #include "halo/halo.h"
-#include "io/field_io.h"
+#include "io/hdf5/field_io.h"
 #include "version.h"
 
 #define EXIT_CODES                                                                                           \

@@ -4,7 +4,7 @@
 #include <string.h>
 #include "base/error_mpi.h"
 #include "gradient/gradient.h"
-#include "io/message.h"
+#include "io/bytes/message.h"
 #include "physics/fd.h"
 #include "announce.h"
 #include "report.h"

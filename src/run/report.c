@@ -8,7 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 #include "base/error_mpi.h"
-#include "io/atomic_file.h"
+#include "io/bytes/atomic_file.h"
 
 typedef struct report_phase {
   const char *key, *label;

@@ -3,7 +3,7 @@
 #ifndef STENCIL_CHECKPOINT_ARRAYS_H
 #define STENCIL_CHECKPOINT_ARRAYS_H
 
-#include "io/checkpoint.h"
+#include "io/checkpoint/checkpoint.h"
 #include "shot.h"
 
 enum { RUN_ARRAYS = FIELDS_MAX + OBSERVERS_MAX + 1 };

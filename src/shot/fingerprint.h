@@ -2,7 +2,7 @@
 #ifndef STENCIL_FINGERPRINT_H
 #define STENCIL_FINGERPRINT_H
 
-#include "io/checkpoint.h"
+#include "io/checkpoint/checkpoint.h"
 #include "shot.h"
 
 /* The key of a run that removes dispersion from its traces. */

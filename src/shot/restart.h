@@ -2,7 +2,7 @@
 #ifndef STENCIL_RESTART_H
 #define STENCIL_RESTART_H
 
-#include "io/checkpoint.h"
+#include "io/checkpoint/checkpoint.h"
 #include "shot.h"
 
 typedef struct restart {

@@ -2,7 +2,7 @@
 #ifndef STENCIL_SAVE_CHECKPOINT_H
 #define STENCIL_SAVE_CHECKPOINT_H
 
-#include "io/checkpoint.h"
+#include "io/checkpoint/checkpoint.h"
 #include "shot.h"
 
 /* Makes the run the owner of the checkpoints it will write, and of those of the run it goes on from. One from the start moves

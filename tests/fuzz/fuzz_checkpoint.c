@@ -2,7 +2,7 @@
  * as the same and holds; the checkpoint then opens, and its arrays are compared with their sums, or it is refused. */
 #include <mpi.h>
 #include "fuzz.h"
-#include "io/checkpoint_internal.h"
+#include "io/checkpoint/checkpoint_internal.h"
 
 static io_way way; /* of this process */
 

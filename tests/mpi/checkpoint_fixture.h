@@ -2,7 +2,7 @@
 #ifndef STENCIL_CHECKPOINT_FIXTURE_H
 #define STENCIL_CHECKPOINT_FIXTURE_H
 
-#include "io/checkpoint.h"
+#include "io/checkpoint/checkpoint.h"
 #include "field_fixture.h"
 #include <fcntl.h>
 #include <glob.h>

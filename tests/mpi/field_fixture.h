@@ -9,9 +9,9 @@
 #include <unistd.h>
 #include "test.h"
 #include "base/error_mpi.h"
-#include "io/atomic_file.h"
-#include "io/field_io.h"
-#include "io/rows.h"
+#include "io/bytes/atomic_file.h"
+#include "io/hdf5/field_io.h"
+#include "io/bytes/rows.h"
 
 enum { NX = 7, NY = 5, NZ = 17, POINTS = NX * NY * NZ, PLANE_BYTES = NX * NY * 4 };
 

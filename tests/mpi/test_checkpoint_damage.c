@@ -1,7 +1,7 @@
 /* Damaged and truncated checkpoints are refused, never believed; what a run then does: tests/e2e/reliability.py. */
 #include <fcntl.h>
 #include "checkpoint_fixture.h"
-#include "io/checkpoint_internal.h"
+#include "io/checkpoint/checkpoint_internal.h"
 
 /* One byte is not what it was, somewhere in the file. */
 TEST_OF(test_flips, fixture *x) {

@@ -1,8 +1,8 @@
 /* What field I/O says when something is wrong: the exact line, the same on every rank, nothing left behind,
  * no hang. */
 #include "field_fixture.h"
-#include "io/atomic_file.h"
-#include "io/disk_driver.h"
+#include "io/bytes/atomic_file.h"
+#include "io/hdf5/disk_driver.h"
 #include <fcntl.h>
 #include <math.h>
 

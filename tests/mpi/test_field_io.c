@@ -1,9 +1,9 @@
 /* Fields written and read back: every mode, rank count and block size, foreign types, the layout ParaView
  * reads; what is checked before a run. */
 #include "field_fixture.h"
-#include "io/atomic_file.h"
-#include "io/checkpoint.h"
-#include "io/gradient_file.h"
+#include "io/bytes/atomic_file.h"
+#include "io/checkpoint/checkpoint.h"
+#include "io/output/gradient_file.h"
 #include <fcntl.h>
 #include <math.h>
 #include <regex.h>

@@ -6,8 +6,8 @@
 #include <math.h>
 #include <unistd.h>
 #include "config/config.h"
-#include "io/atomic_file.h"
-#include "io/field_io.h"
+#include "io/bytes/atomic_file.h"
+#include "io/hdf5/field_io.h"
 #include "physics/receiver.h"
 
 static device *dev;

@@ -5,7 +5,7 @@
 #include <math.h>
 #include <unistd.h>
 #include "config/config.h"
-#include "io/field_io.h"
+#include "io/hdf5/field_io.h"
 #include "physics/source.h"
 #include "physics/wavelet.h"
 

@@ -6,9 +6,9 @@
 #include <unistd.h>
 #include "base/numbers.h"
 #include "exact_sum.h"
-#include "input.h"
-#include "io_internal.h"
-#include "message.h"
+#include "io/input/input.h"
+#include "io/hdf5/io_internal.h"
+#include "io/bytes/message.h"
 
 const field_name GRADIENT_NAMES[GRADIENT_FIELDS] = {
     [GRADIENT_VELOCITY] = {"velocity", "s2/m", "gradient of the misfit with respect to the velocity"},

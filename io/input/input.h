@@ -5,8 +5,8 @@
 #ifndef STENCIL_INPUT_H
 #define STENCIL_INPUT_H
 
-#include "io_internal.h"
-#include "quantity.h"
+#include "io/hdf5/io_internal.h"
+#include "io/hdf5/quantity.h"
 
 /* Which datasets a name may mean: how many axes they have, and how a message calls them. */
 typedef struct dataset_kind {

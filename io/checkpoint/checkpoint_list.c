@@ -6,7 +6,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-#include "atomic_file.h"
+#include "io/bytes/atomic_file.h"
 #include "checkpoint_internal.h"
 
 /* --- the list --- */

@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include "base/error.h"
-#include "quantity.h"
+#include "io/hdf5/quantity.h"
 
 /* Shapes that a table may have. */
 typedef struct table_form {

@@ -6,9 +6,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include "base/error.h"
-#include "rows.h"
-#include "run_meta.h"
-#include "traces.h"
+#include "io/bytes/rows.h"
+#include "io/bytes/run_meta.h"
+#include "io/bytes/traces.h"
 
 /* It owns nothing. */
 typedef struct receivers_meta {

@@ -4,7 +4,7 @@
 
 #include <hdf5.h>
 #include "disk_driver.h"
-#include "atomic_file.h"
+#include "io/bytes/atomic_file.h"
 #include "field_io.h"
 
 enum { HDF5_TEXT = 512 };

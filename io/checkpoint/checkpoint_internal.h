@@ -2,9 +2,9 @@
 #ifndef STENCIL_CHECKPOINT_INTERNAL_H
 #define STENCIL_CHECKPOINT_INTERNAL_H
 
-#include "atomic_file.h"
+#include "io/bytes/atomic_file.h"
 #include "checkpoint.h"
-#include "io_internal.h"
+#include "io/hdf5/io_internal.h"
 
 enum { CHECKPOINT_FORMAT = 5 };
 

@@ -4,7 +4,7 @@
 #include "base/error_mpi.h"
 #include "base/numbers.h"
 #include "input.h"
-#include "message.h"
+#include "io/bytes/message.h"
 
 static const uint64_t VALUES_MOST = (uint64_t)1 << 27; /* 1 GiB */
 

@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-#include "atomic_file.h"
-#include "io_internal.h"
+#include "io/bytes/atomic_file.h"
+#include "io/hdf5/io_internal.h"
 
 typedef struct series_list {
   const char *base;     /* of the names of the files */

@@ -11,9 +11,9 @@
 #ifndef STENCIL_CHECKPOINT_H
 #define STENCIL_CHECKPOINT_H
 
-#include "message.h"
-#include "rows.h"
-#include "run_meta.h"
+#include "io/bytes/message.h"
+#include "io/bytes/rows.h"
+#include "io/bytes/run_meta.h"
 
 enum { CHECKPOINT_ARRAYS = NEW_FILE_ARRAYS };
 

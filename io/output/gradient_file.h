@@ -4,8 +4,8 @@
 #define STENCIL_GRADIENT_FILE_H
 
 #include "config/config.h"
-#include "field_io.h"
-#include "rows.h"
+#include "io/hdf5/field_io.h"
+#include "io/bytes/rows.h"
 
 /* Which fields a file may have: /velocity, /initial, /image, /illumination. */
 enum gradient_field {

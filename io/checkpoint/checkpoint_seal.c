@@ -11,7 +11,7 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 #include "checkpoint_internal.h"
-#include "input.h"
+#include "io/input/input.h"
 
 enum { READ_BYTES = 1 << 20 };
 #define MAGIC "stencil checkpoint\n"

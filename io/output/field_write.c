@@ -1,13 +1,13 @@
 /* Writing a field, VTKHDF ImageData: rank 0 makes the file with all but the values, every rank puts its planes there,
  * rank 0 adds what they came to and gives the file its name. */
-#include "io_internal.h"
+#include "io/hdf5/io_internal.h"
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 #include "base/error_mpi.h"
 #include "base/numbers.h"
-#include "atomic_file.h"
+#include "io/bytes/atomic_file.h"
 #include "gradient_file.h"
 #include "space.h"
 

@@ -6,7 +6,7 @@
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
-#include "io_internal.h"
+#include "io/hdf5/io_internal.h"
 
 int space_of(const char *path, disk_space *space, error *e) {
   char folder[FILE_NAME];

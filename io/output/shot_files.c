@@ -3,7 +3,7 @@
 #include <string.h>
 #include <unistd.h>
 #include "gradient_file.h"
-#include "io_internal.h"
+#include "io/hdf5/io_internal.h"
 
 /* HDF5 itself sees that a file is as long as it should be. */
 static enum shot_found shot_find_file(const char *name, const char *fingerprint) {

@@ -12,8 +12,8 @@
 #include "kernels/operations/statistics.h"
 #include "halo/slab.h"
 #include "quantity.h"
-#include "rows.h"
-#include "run_meta.h"
+#include "io/bytes/rows.h"
+#include "io/bytes/run_meta.h"
 
 typedef struct field_io {
   io_way

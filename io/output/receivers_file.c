@@ -8,8 +8,8 @@
 #include <unistd.h>
 #include "base/error_mpi.h"
 #include "base/numbers.h"
-#include "atomic_file.h"
-#include "io_internal.h"
+#include "io/bytes/atomic_file.h"
+#include "io/hdf5/io_internal.h"
 
 enum { RECEIVERS_BYTES = 32 << 20 /* of a block */ };
 

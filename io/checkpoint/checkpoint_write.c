@@ -7,9 +7,9 @@
 #include <unistd.h>
 #include "base/error_mpi.h"
 #include "base/numbers.h"
-#include "atomic_file.h"
+#include "io/bytes/atomic_file.h"
 #include "checkpoint_internal.h"
-#include "space.h"
+#include "io/output/space.h"
 
 /* --- the beginning of a leg ------------------------------------------------------------------------------------- */
 
