@@ -192,14 +192,6 @@ int config_make(config *c, const config_given *given, const shot_line *s, error 
   return failed;
 }
 
-int config_load(config *c, const char *path, int count, const char *const overrides[], error *e) {
-  config_given *given;
-  memset(c, 0, sizeof *c);
-  if (!config_open(&given, path, count, overrides, e)) config_make(c, given, NULL, e);
-  config_close(given);
-  return e->id;
-}
-
 void config_single(config *c) {
   c->survey_file[0] = c->report_file[0] = c->output_name[0] = '\0';
   c->survey_ranks = c->survey_at_once = 0;

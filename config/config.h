@@ -167,22 +167,20 @@ typedef struct config {
   int histogram;       /* bins of the histogram of saved fields; 0: none */
 } config;
 
-/* Reads `path`, then applies `overrides` ("section.key=value", `count` of them; later ones win), fills what is left
- * with defaults and checks the whole. Every error is one line that begins with FILE:LINE or "command line" and names
- * the section, the key, what was expected and what was found; for an unknown name it suggests the nearest known one.
- * All errors are exit 1, also a file that is missing or cannot be read. After an error `c` owns nothing and its values
- * are undefined. */
-int config_load(config *c, const char *path, int count, const char *const overrides[], error *e);
-
 /* What a file and the command line give, read once, for a configuration each of many shots. */
 typedef struct config_given config_given;
 struct shot_line;
+/* Reads `path`, then applies `overrides` ("section.key=value", `count` of them; later ones win). Every error, here and in
+ * config_make, is one line that begins with FILE:LINE or "command line" and names the section, the key, what was expected
+ * and what was found; for an unknown name it suggests the nearest known one. All are exit 1, also a file that is missing
+ * or cannot be read. config_close it, also after a failure. */
 int config_open(config_given **opened, const char *path, int count, const char *const overrides[], error *e);
 void config_close(config_given *given);
 /* Its [survey] shots; NULL: there are none. */
 const char *config_shots(const config_given *given);
-/* What config_load does; with `s` (shots.h) for this shot, whose overrides come last: its messages begin with FILE:LINE of
- * the shot. It writes under PATH/NAME, the checkpoints' path likewise. */
+/* Fills what is left with defaults and checks the whole; after an error `c` owns nothing and its values are undefined. With
+ * `s` (shots.h) for this shot, whose overrides come last: its messages begin with FILE:LINE of the shot. It writes under
+ * PATH/NAME, the checkpoints' path likewise. */
 int config_make(config *c, const config_given *given, const struct shot_line *s, error *e);
 /* From that of a shot to that of a single run which does the same: without [survey] and the report. */
 void config_single(config *c);
@@ -200,11 +198,11 @@ bool config_same_file(const char *a, const char *b);
 void config_each_dataset(const config *c, void (*take)(void *context, const char *dataset), void *context);
 /* Is `file` the configuration's own, or does it hold a dataset that the run reads? */
 bool config_reads(const config *c, const char *file);
-/* Fails (USAGE_OVERRIDE) unless `text` has the form section.key=value. config_load checks the section and the key.
+/* Fails (USAGE_OVERRIDE) unless `text` has the form section.key=value. config_open checks the section and the key.
  */
 int config_check_override(const char *text, error *e);
 
-/* The effective configuration as an INI file that config_load reads back to the same struct; to be freed. NULL: there is no
+/* The effective configuration as an INI file that config_open reads back to the same struct; to be freed. NULL: there is no
  * memory. */
 char *config_print(const config *c);
 /* The same without what changes no bit of what a run saves: on this its outputs depend, and on the values of its datasets. */
@@ -217,7 +215,7 @@ char *config_print_survey(const config_given *given, const config *first);
  * MAN: sections of docs/stencil.1; BASH: the variables keys and values of jobs/stencil.bash. */
 enum help_form { HELP_TEXT, HELP_MARKDOWN, HELP_MAN, HELP_BASH };
 void config_help(FILE *to, enum help_form form);
-/* Writes a configuration to start from: every key that the equation has, with comments. config_load takes it. */
+/* Writes a configuration to start from: every key that the equation has, with comments. config_open takes it. */
 void config_example(FILE *to, enum equation equation);
 
 /* Spellings of the enumerated values, as in the INI file. */

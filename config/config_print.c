@@ -1,4 +1,4 @@
-/* From a config back to text: every key of the table, as config_load reads it. */
+/* From a config back to text: every key of the table, as config_open reads it. */
 #include "config_internal.h"
 #include <inttypes.h>
 #include <math.h>

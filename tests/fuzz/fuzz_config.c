@@ -1,6 +1,7 @@
 /* Any bytes are a valid configuration or one line of error, and what is valid survives config_print and config_load.
  * Compiled as fuzz_overrides, the bytes are overrides of a small configuration instead, a line each. */
 #include "fuzz.h"
+#include "config_load.h"
 #include "config_same.h"
 #include "config/config.h"
 

@@ -6,6 +6,7 @@
 #include <unistd.h>
 #include "shot/shot.h"
 #include "test.h"
+#include "config_load.h"
 #include "base/error_mpi.h"
 
 enum { NX = 23, NY = 19, NZ = 44, FEW = 20, TEXT = 256 };

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <unistd.h>
 #include "config/config_internal.h"
+#include "config_load.h"
 #include "test.h"
 
 #define BASE "[grid]\nnx = 8\nny = 9\nnz = 10\n[time]\nsteps = 3\n" /* the next line is 7 */

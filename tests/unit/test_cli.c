@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <unistd.h>
 #include "config/config_internal.h"
+#include "config_load.h"
 #include "kernels/kernel.h"
 #include "run/cli.h"
 
