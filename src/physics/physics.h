@@ -2,7 +2,7 @@
 #ifndef STENCIL_PHYSICS_H
 #define STENCIL_PHYSICS_H
 
-#include "dispersion.h"
+#include "acquisition/dispersion.h"
 #include "config/config.h"
 #include "device/device.h"
 #include "halo/slab.h"

@@ -3,18 +3,18 @@
 #include <inttypes.h>
 #include <string.h>
 #include "base/error_mpi.h"
-#include "gradient/gradient.h"
-#include "io/bytes/message.h"
+#include "survey/gradient.h"
+#include "io/message.h"
 #include "physics/fd.h"
-#include "announce.h"
-#include "report.h"
+#include "survey/announce.h"
+#include "survey/report.h"
 #include "shot/initial_file.h"
-#include "shot/maps.h"
+#include "propagator/maps.h"
 #include "shot/shot.h"
-#include "shot/restart.h"
-#include "shot/save_field.h"
+#include "survey/restart.h"
+#include "survey/save_field.h"
 #include "shot/storage.h"
-#include "warnings.h"
+#include "shot/warnings.h"
 
 static double dry_run_mib(double bytes) {
   return bytes / 1048576;

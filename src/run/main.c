@@ -12,10 +12,10 @@
 #include "base/error_mpi.h"
 #include "base/launcher.h"
 #include "base/thread.h"
-#include "gradient/gradient.h"
+#include "survey/gradient.h"
 #include "io/files.h"
 #include "run.h"
-#include "shot/stop.h"
+#include "base/stop.h"
 
 /* The command line as one string, for the saved files. The caller frees it. */
 static char *main_join_command(int argc, char **argv, error *e) {

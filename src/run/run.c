@@ -4,10 +4,10 @@
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
-#include "announce.h"
+#include "survey/announce.h"
 #include "base/error_mpi.h"
-#include "gradient/verify.h"
-#include "shot/restart.h"
+#include "survey/verify.h"
+#include "survey/restart.h"
 
 int run_plan(const job *j, engine *g, shot *s, const checkpoint *from, bool profile, error *e) {
   const engine_setup setup = {j->config, j->files, j->log, from ? from->dt : 0, profile, j->beside, j->stack};

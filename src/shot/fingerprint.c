@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include "base/numbers.h"
-#include "maps.h"
-#include "physics/place.h"
+#include "propagator/maps.h"
+#include "acquisition/place.h"
 
 static void fingerprint_add_key(FILE *to, const char *key, const char *format, ...)
     __attribute__((format(printf, 3, 4)));

@@ -5,9 +5,9 @@
 #include "base/error_mpi.h"
 #include "base/numbers.h"
 #include "fingerprint.h"
-#include "maps.h"
-#include "restart.h"
-#include "save_field.h"
+#include "propagator/maps.h"
+#include "survey/restart.h"
+#include "survey/save_field.h"
 
 static problem shot_problem(const shot *s) {
   const engine *g = s->engine;

@@ -6,9 +6,9 @@
 #define STENCIL_SHOT_H
 
 #include "engine/engine.h"
-#include "physics/receiver.h"
-#include "save_queue.h"
-#include "stop.h"
+#include "acquisition/receiver.h"
+#include "survey/save_queue.h"
+#include "base/stop.h"
 
 /* What a survey tells of a shot. */
 typedef struct shot_of_survey {

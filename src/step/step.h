@@ -5,8 +5,8 @@
 #include "physics/absorb.h"
 #include "halo/halo.h"
 #include "persistent.h"
-#include "physics/observer.h"
-#include "physics/source.h"
+#include "acquisition/observer.h"
+#include "acquisition/source.h"
 #include "watchdog.h"
 #include "wavefront.h"
 

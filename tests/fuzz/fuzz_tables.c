@@ -4,8 +4,8 @@
 #include <math.h>
 #include <mpi.h>
 #include "fuzz.h"
-#include "physics/receiver.h"
-#include "physics/wavelet.h"
+#include "acquisition/receiver.h"
+#include "acquisition/wavelet.h"
 
 static const table *given; /* what reading a table returns */
 

@@ -6,9 +6,9 @@
 #include <math.h>
 #include <unistd.h>
 #include "config/config.h"
-#include "io/bytes/atomic_file.h"
-#include "io/hdf5/field_io.h"
-#include "physics/receiver.h"
+#include "io/atomic_file.h"
+#include "io/field_io.h"
+#include "acquisition/receiver.h"
 
 static device *dev;
 static char folder[64];

@@ -5,9 +5,9 @@
 #include <math.h>
 #include <unistd.h>
 #include "config/config.h"
-#include "io/hdf5/field_io.h"
-#include "physics/source.h"
-#include "physics/wavelet.h"
+#include "io/field_io.h"
+#include "acquisition/source.h"
+#include "acquisition/wavelet.h"
 
 static char file[64]; /* of wavelets; made by rank 0 */
 

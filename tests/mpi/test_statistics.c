@@ -5,8 +5,8 @@
 #include <float.h>
 #include <math.h>
 #include <stdio.h>
-#include "shot/snapshot.h"
-#include "shot/measure.h"
+#include "propagator/snapshot.h"
+#include "propagator/measure.h"
 #include "halo/transfer.h"
 
 typedef struct grid {

@@ -5,7 +5,7 @@
 #include "kernels/operations/operation.h"
 #include <stdio.h>
 #include <time.h>
-#include "shot/snapshot.h"
+#include "propagator/snapshot.h"
 
 typedef struct grid {
   int nx, ny, nz;

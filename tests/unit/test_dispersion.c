@@ -1,5 +1,5 @@
 /* Transforms in time, on an oscillator u" = -omega^2 u + s whose exact motion is known. */
-#include "physics/exact_time.h"
+#include "acquisition/exact_time.h"
 #include <math.h>
 #include "test.h"
 #include "base/numbers.h"

@@ -1,6 +1,6 @@
 /* The plan of the way back (gradient/plan.h), followed as adjoint.c does: every field is in the ring when it is needed, in budgets
  * that are kept, with as many steps done again as the plan says. */
-#include "gradient/plan.h"
+#include "propagator/plan.h"
 #include <string.h>
 #include "test.h"
 

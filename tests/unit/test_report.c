@@ -4,7 +4,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <unistd.h>
-#include "run/report.h"
+#include "survey/report.h"
 
 #define RANK(first, copy, mib)                                                                               \
   {                                                                                                          \

@@ -7,7 +7,7 @@
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
-#include "shot/stop.h"
+#include "base/stop.h"
 
 static const double DAY = 86400;            /* s */
 static volatile double clock_now;           /* s */

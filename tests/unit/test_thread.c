@@ -9,7 +9,7 @@
 #include <unistd.h>
 #include "base/clock.h"
 #include "device/device.h"
-#include "shot/writer.h"
+#include "base/writer.h"
 #include "base/thread.h"
 
 /* What Linux says of thread `id` of this process: does it block SIGTERM? */

@@ -4,8 +4,8 @@
 #include <time.h>
 #include "test.h"
 #include "device/device.h"
-#include "shot/writer.h"
-#include "shot/snapshot.h"
+#include "base/writer.h"
+#include "propagator/snapshot.h"
 
 typedef struct journal {
   atomic_int writing;     /* jobs in their write */

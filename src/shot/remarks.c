@@ -4,9 +4,9 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include "announce.h"
+#include "survey/announce.h"
 #include "base/numbers.h"
-#include "physics/place.h"
+#include "acquisition/place.h"
 
 static const double REMARKS_JUMP = 0.01; /* of a wavelet's peak: a smaller one does no harm */
 

@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "base/error_mpi.h"
-#include "fingerprint.h"
+#include "shot/fingerprint.h"
 #include "save_field.h"
 #include "checkpoint_arrays.h"
 

@@ -1,11 +1,11 @@
 /* Fills the fields at the start of a shot. */
-#include "shot.h"
+#include "shot/shot.h"
 #include <math.h>
 #include <stdlib.h>
 #include "base/error_mpi.h"
 #include "physics/initial.h"
-#include "initial_file.h"
-#include "restart.h"
+#include "shot/initial_file.h"
+#include "survey/restart.h"
 
 enum { COPY_REPEATS = 10 };
 static const double COPY_SECONDS = 0.02; /* measure the copy at least this long, if it has repeats left */

@@ -3,7 +3,7 @@
 #ifndef STENCIL_MISFIT_H
 #define STENCIL_MISFIT_H
 
-#include "shot/shot.h"
+#include "shot.h"
 
 /* FILE:/NAME in the place of FILE:/path's last part. */
 void misfit_beside(const char *dataset, const char *name, char beside[CONFIG_TEXT + 16]);

@@ -3,7 +3,7 @@
 #include <string.h>
 #include "base/error_mpi.h"
 #include "checkpoint_arrays.h"
-#include "fingerprint.h"
+#include "shot/fingerprint.h"
 #include "save_field.h"
 
 /* --- finding ---------------------------------------------------------------------------------------------------- */

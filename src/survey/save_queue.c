@@ -1,4 +1,4 @@
-#include "shot.h"
+#include "shot/shot.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

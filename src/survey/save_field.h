@@ -2,7 +2,7 @@
 #ifndef STENCIL_SAVE_FIELD_H
 #define STENCIL_SAVE_FIELD_H
 
-#include "shot.h"
+#include "shot/shot.h"
 
 /* Moves aside what an earlier run has left under the path of fields and this one does not write; the log tells. The lists
  * that it left are emptied: its fields are not this run's. With `dry` only tells. Collective, agreed. */

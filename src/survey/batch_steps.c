@@ -1,12 +1,12 @@
 /* The steps of a shot, and what is due before, between and after them: saved fields, checks, checkpoints, progress. */
-#include "shot.h"
+#include "shot/shot.h"
 #include <inttypes.h>
 #include <string.h>
 #include "base/error_mpi.h"
-#include "maps.h"
+#include "propagator/maps.h"
 #include "save_checkpoint.h"
 #include "save_field.h"
-#include "storage.h"
+#include "shot/storage.h"
 
 /* --- the loop ---------------------------------------------------------------------------------------------------- */
 

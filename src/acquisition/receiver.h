@@ -6,7 +6,7 @@
 #include "exact_time.h"
 #include "io/bytes/scratch.h"
 #include "observer.h"
-#include "physics.h"
+#include "physics/physics.h"
 
 /* What receivers take of the device. It serves one shot after another. */
 typedef struct receivers_memory {

@@ -1,5 +1,5 @@
 #include "checkpoint_arrays.h"
-#include "maps.h"
+#include "propagator/maps.h"
 #include <string.h>
 
 static int arrays_field_from(void *context, int64_t row, int64_t rows, void *values, error *e) {

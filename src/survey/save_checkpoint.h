@@ -2,8 +2,8 @@
 #ifndef STENCIL_SAVE_CHECKPOINT_H
 #define STENCIL_SAVE_CHECKPOINT_H
 
-#include "io/checkpoint/checkpoint.h"
-#include "shot.h"
+#include "io/checkpoint.h"
+#include "shot/shot.h"
 
 /* Makes the run the owner of the checkpoints it will write, and of those of the run it goes on from. One from the start moves
  * aside all that is under its path; the log tells. Nothing but the steps may come between this and the run's end.

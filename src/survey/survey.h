@@ -9,9 +9,9 @@
 #include <semaphore.h>
 #include <stdatomic.h>
 #include "announce.h"
-#include "gradient/gradient.h"
-#include "run.h"
-#include "shot/restart.h"
+#include "gradient.h"
+#include "run/run.h"
+#include "restart.h"
 #include "shot_queue.h"
 
 enum { SURVEY_FEW = 16 }; /* shots of a small stack */

@@ -7,7 +7,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
-#include "base/error.h"
+#include "error.h"
 
 enum { WRITER_ROOM = 2 /* jobs that may be unfinished */ };
 

@@ -6,7 +6,7 @@
 #include <string.h>
 #include "base/error_mpi.h"
 #include "base/thread.h"
-#include "storage.h"
+#include "shot/storage.h"
 
 /* ERROR_NONFINITE with the first bad point where there is one. */
 static int field_refuse_nonfinite(const shot *s, const field_statistics *f, error *e) {

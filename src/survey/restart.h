@@ -2,8 +2,8 @@
 #ifndef STENCIL_RESTART_H
 #define STENCIL_RESTART_H
 
-#include "io/checkpoint/checkpoint.h"
-#include "shot.h"
+#include "io/checkpoint.h"
+#include "shot/shot.h"
 
 typedef struct restart {
   const char *name; /* --restart's: a file, or "auto", the newest under `path`; NULL: the run begins */

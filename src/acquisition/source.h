@@ -3,8 +3,8 @@
 #define STENCIL_SOURCE_H
 
 #include "kernels/host/wavefront.h"
-#include "absorb.h"
-#include "physics.h"
+#include "physics/absorb.h"
+#include "physics/physics.h"
 #include "source_set.h"
 
 /* What sources take of the device. It serves one shot after another. */

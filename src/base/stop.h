@@ -6,7 +6,7 @@
 #include <mpi.h>
 #include <stdbool.h>
 #include <stdint.h>
-#include "base/error.h"
+#include "error.h"
 
 enum stop_reason { STOP_NOT, STOP_SIGNAL, STOP_WALL_TIME, STOP_TROUBLE };
 

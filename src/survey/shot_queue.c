@@ -8,8 +8,8 @@
 #include "base/clock.h"
 #include "base/error_mpi.h"
 #include "base/thread.h"
-#include "io/bytes/atomic_file.h"
-#include "shot/stop.h"
+#include "io/atomic_file.h"
+#include "base/stop.h"
 
 enum { TAG_ASK = 7301, TAG_ORDER, TAG_STOP, TAG_LEFT };
 enum { LEAVES = -1 /* shot_report.number of a group that asks no more */ };

@@ -2,8 +2,8 @@
 #ifndef STENCIL_GRADIENT_H
 #define STENCIL_GRADIENT_H
 
-#include "adjoint.h"
-#include "misfit.h"
+#include "propagator/adjoint.h"
+#include "shot/misfit.h"
 
 typedef struct gradient {
   shot *shot;  /* not owned; of a stack the lead */

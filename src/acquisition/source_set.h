@@ -2,7 +2,7 @@
 #ifndef STENCIL_SOURCE_SET_H
 #define STENCIL_SOURCE_SET_H
 
-#include "physics.h"
+#include "physics/physics.h"
 #include "wavelet.h"
 
 /* Zero-initialised it is none. */

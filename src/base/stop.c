@@ -7,10 +7,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-#include "base/clock.h"
-#include "base/error_mpi.h"
-#include "base/launcher.h"
-#include "base/log.h"
+#include "clock.h"
+#include "error_mpi.h"
+#include "launcher.h"
+#include "log.h"
 
 /* Steps that a reduction has to run in the background: one long step is time enough. */
 enum { LAG_LONG = 1, LAG_SHORT = 4 };

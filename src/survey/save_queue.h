@@ -5,9 +5,9 @@
 
 #include <mpi.h>
 #include "io/files.h"
-#include "measure.h"
-#include "snapshot.h"
-#include "writer.h"
+#include "propagator/measure.h"
+#include "propagator/snapshot.h"
+#include "base/writer.h"
 
 typedef struct shot shot;
 

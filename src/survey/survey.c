@@ -4,7 +4,7 @@
 #include <string.h>
 #include "base/error_mpi.h"
 #include "base/numbers.h"
-#include "shot/maps.h"
+#include "propagator/maps.h"
 #include "shot/storage.h"
 #include "survey.h"
 

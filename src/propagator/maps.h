@@ -3,7 +3,7 @@
 #ifndef STENCIL_MAPS_H
 #define STENCIL_MAPS_H
 
-#include "shot.h"
+#include "shot/shot.h"
 
 /* Adds the observer, where the configuration asks for maps. Exit 1 where no step of the run counts, or those that do are
  * too far apart for a frequency. */

@@ -1,8 +1,8 @@
 #include "writer.h"
 #include <stdlib.h>
 #include <string.h>
-#include "base/clock.h"
-#include "base/thread.h"
+#include "clock.h"
+#include "thread.h"
 
 struct writer {
   pthread_t thread;

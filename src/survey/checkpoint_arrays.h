@@ -3,8 +3,8 @@
 #ifndef STENCIL_CHECKPOINT_ARRAYS_H
 #define STENCIL_CHECKPOINT_ARRAYS_H
 
-#include "io/checkpoint/checkpoint.h"
-#include "shot.h"
+#include "io/checkpoint.h"
+#include "shot/shot.h"
 
 enum { RUN_ARRAYS = FIELDS_MAX + OBSERVERS_MAX + 1 };
 
