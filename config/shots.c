@@ -114,7 +114,7 @@ static int shots_check_names(const shot_lines *all, error *e) {
   return FAIL(e, SHOTS_TWICE, place, again->name, first->line);
 }
 
-/* Does it change what the shots of a stack (shot_stack) share? */
+/* Does it change what shots that step together share (propagator_plan)? */
 static bool shots_differs(const shot_line *s) {
   static const char *const SHARED[] = {"initial.", "receivers.every", "sources.mode"};
   for (char **w = s->words; *w; w++)

@@ -12,7 +12,7 @@ tree=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 
 # room | rooms it may use | libraries it may use (mpi: any of its files, mpi:FILES: those only)
 rooms='
-src/base    |                                                     | mpi:error_mpi
+src/base    |                                                     | mpi:error_mpi,stop
 kernels     | base                                                | cuda
 kernels/equations  | kernels                                      |
 kernels/operations | base kernels equations host                  | cuda
@@ -30,11 +30,13 @@ io/output   | base config bytes hdf5 input                        | mpi hdf5
 io/checkpoint | base bytes hdf5 input output                      | mpi hdf5
 io          | base config bytes hdf5 input output checkpoint      | mpi
 src/physics | base device halo kernels config io                  | mpi
-src/step    | base device halo physics kernels config             | mpi
-src/engine  | base device halo physics step kernels config io     | mpi
-src/shot    | base device halo physics step engine kernels config io | mpi
-src/gradient | base device halo physics step engine shot kernels config io | mpi
-src/run     | base device halo physics step engine shot gradient kernels config io | mpi
+src/acquisition | base device halo physics kernels config io          | mpi
+src/step    | base device halo physics acquisition kernels config | mpi
+src/engine  | base device halo physics acquisition step kernels config io | mpi
+src/propagator | base device halo physics acquisition step engine kernels config io | mpi
+src/shot    | base device halo physics acquisition step engine propagator kernels config io | mpi
+src/survey  | base device halo physics acquisition step engine propagator shot kernels config io | mpi
+src/run     | base device halo physics acquisition step engine propagator shot survey kernels config io | mpi
 '
 
 # Prints "FILE:LINE HEADER" of every #include below ROOT; the header with its quote or bracket in front.
@@ -140,9 +142,10 @@ self_test() {
     'kernels/cuda/persistent.cu "kernels/host/host_simd.h"' 'kernels/staging/naive.cu "kernels/layers/absorb.cuh"'
     'config/config.c "device/device.h"' 'src/device/device.c "halo/halo.h"' 'src/halo/slab.c "step/step.h"'
     'src/halo/transport_ipc.c <hdf5.h>' 'io/hdf5/field_io.c "io/input/input.h"' 'io/bytes/rows.c <hdf5.h>'
-    'io/input/input.c "io/output/space.h"' 'io/output/series.c "io/files.h"' 'io/checkpoint/checkpoint_read.c "halo/halo.h"' 'io/files.c "step/step.h"' 'src/physics/fd.c "shot/measure.h"'
-    'src/step/step.c "io/files.h"' 'src/engine/engine.c "shot/shot.h"' 'src/shot/measure.c "run/run.h"' 'src/gradient/plan.c "run/run.h"' 'src/run/report.c <hdf5.h>'
-    'src/device/device_host.c <cuda_runtime.h>' 'src/run/run.c "../shot/measure.h"')
+    'io/input/input.c "io/output/space.h"' 'io/output/series.c "io/files.h"' 'io/checkpoint/checkpoint_read.c "halo/halo.h"' 'io/files.c "step/step.h"' 'src/physics/fd.c "acquisition/place.h"'
+    'src/step/step.c "io/files.h"' 'src/engine/engine.c "shot/shot.h"' 'src/acquisition/place.c "step/step.h"'
+    'src/propagator/plan.c "shot/shot.h"' 'src/shot/misfit.c "survey/batch.h"' 'src/survey/batch.c "run/run.h"' 'src/survey/report.c <hdf5.h>' 'src/run/cli.c <hdf5.h>'
+    'src/device/device_host.c <cuda_runtime.h>' 'src/run/run.c "../shot/shot.h"')
   for room in "${!may_use[@]}"; do
     if [[ "${plants[*]/#/@}" != *"@$room/"* ]]; then echo "layering: self-test: no violation is planted in $room"; return 1; fi
   done

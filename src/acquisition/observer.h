@@ -5,21 +5,15 @@
 
 #include <stdbool.h>
 #include <stdint.h>
-#include "io/checkpoint/checkpoint.h"
+#include "base/error.h"
 #include "kernels/host/wavefront.h"
-
-/* What a checkpoint's array of an observer needs to remember of it: as it was when the checkpoint was begun. */
-typedef struct observed {
-  void *self;
-  int64_t count;
-} observed;
 
 typedef struct observer {
   void *self; /* not owned */
   /* It looks between passes, all ranks together, and its error is the same everywhere. Else a look only enqueues, and an
    * error is this rank's alone. */
   bool agreed;
-  bool extra; /* it looks at extra steps, too (exact_time.h); it finishes after them */
+  bool extra; /* it looks at extra steps, too (exact_time.h) */
   /* Steps from `step`, which is done, to the next one after which it looks: 1 or more; INT64_MAX: never. The same on
    * every rank. */
   int64_t (*limit)(const void *self, int64_t step);
@@ -29,10 +23,6 @@ typedef struct observer {
   /* NULL, or makes passes of several steps look by themselves, after all of their `steps` steps from `step` on but the
    * last: so they need not end where it looks. */
   int (*within)(void *self, wavefront_args *pass, int64_t step, int steps, error *e);
-  /* NULL, or describes to checkpoints what it has seen: an array, which uses *part while it is written or read. */
-  int (*array)(void *self, checkpoint_array *array, observed *part, error *e);
-  /* NULL, or what it does after the last step. Collective, agreed. */
-  int (*finish)(void *self, const char *path, const run_meta *run, error *e);
 } observer;
 
 enum { OBSERVERS_MAX = 8 };

@@ -1,4 +1,5 @@
 #include "source_set.h"
+#include "dispersion.h"
 #include <inttypes.h>
 #include <math.h>
 #include <stdatomic.h>

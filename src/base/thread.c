@@ -57,6 +57,24 @@ void thread_share(int threads, void *(*run)(void *), void *argument) {
   for (int i = 0; i < started; i++) pthread_join(others[i], NULL);
 }
 
+typedef struct thread_sharing {
+  int count;
+  void (*each)(void *context, int i);
+  void *context;
+  atomic_int next;
+} thread_sharing;
+
+static void *thread_each_main(void *argument) {
+  thread_sharing *w = argument;
+  for (int i; (i = atomic_fetch_add(&w->next, 1)) < w->count;) w->each(w->context, i);
+  return NULL;
+}
+
+void thread_each(int threads, int count, void (*each)(void *context, int i), void *context) {
+  thread_sharing w = {.count = count, .each = each, .context = context};
+  thread_share(threads < count ? threads : count, thread_each_main, &w);
+}
+
 void thread_end_process(const error *e) {
   static atomic_flag begun = ATOMIC_FLAG_INIT;
   while (atomic_flag_test_and_set(&begun)) pause(); /* watchdogs of shots beside each other: one speaks */

@@ -21,6 +21,9 @@ int thread_start(pthread_t *thread, void *(*run)(void *), void *argument);
  * subnormal numbers count as 0, so that bits do not depend on which thread does what. */
 void thread_share(int threads, void *(*run)(void *), void *argument);
 
+/* Calls each(context, i) for i from 0 to count - 1: one after the other, in each of at most `threads` threads, as above. */
+void thread_each(int threads, int count, void (*each)(void *context, int i), void *context);
+
 /* Prints the error and ends this process with its exit code; the launcher then ends the job. For a thread that finds
  * the main thread stuck. It does not use stdio, because the main thread may hold a lock of stdio. */
 _Noreturn void thread_end_process(const error *e);

@@ -1,4 +1,4 @@
-/* What outlives a shot: all that a grid and its media fix. Opened once, it serves one shot after another (shot/shot.h);
+/* What outlives shots: all that a grid and its media fix. Opened once, it serves one propagator after another;
  * nothing of a shot's state lies here. */
 #ifndef STENCIL_ENGINE_H
 #define STENCIL_ENGINE_H

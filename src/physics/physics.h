@@ -2,12 +2,13 @@
 #ifndef STENCIL_PHYSICS_H
 #define STENCIL_PHYSICS_H
 
-#include "acquisition/dispersion.h"
 #include "config/config.h"
 #include "device/device.h"
 #include "halo/slab.h"
 #include "io/files.h"
 #include "model.h"
+
+struct dispersion_tables;
 
 /* What layers, sources and receivers work on. It owns nothing; all of it must outlive them. */
 typedef struct problem {
@@ -15,7 +16,7 @@ typedef struct problem {
   const slab *slab;
   const config *config;
   const files *files;
-  dispersion_tables *transforms; /* the engine's; NULL: none are kept */
+  struct dispersion_tables *transforms; /* the engine's; NULL: none are kept */
 } problem;
 
 typedef struct physics {

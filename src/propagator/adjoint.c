@@ -5,13 +5,6 @@
 #include "base/numbers.h"
 #include "kernels/operations/operation.h"
 
-/* --- rows of a stack -------------------------------------------------------------------------------------------- */
-
-/* What goes in and comes out of all. */
-static adjoint_points *adjoint_all(adjoint *a) {
-  return a->shot->row_count ? &a->stack : a->rows;
-}
-
 static void adjoint_points_close(adjoint_points *p) {
   sources_close(&p->residual);
   receivers_close(&p->at_sources);
@@ -27,21 +20,21 @@ static size_t adjoint_span(const slab *s) {
 }
 
 /* Do slots have ghosts, so that steps can write there? */
-static bool adjoint_whole(const shot *s) {
+static bool adjoint_whole(const propagator *s) {
   return s->dev->table->backend == BACKEND_CUDA && s->engine->ranks == 1;
 }
 
 /* Fields whose slots share their planes: along an axis y of one point a field has a row where others have ghosts. */
-static int adjoint_sharing(const shot *s) {
+static int adjoint_sharing(const propagator *s) {
   const slab *b = &s->engine->slab;
   return s->dev->table->backend == BACKEND_HOST && b->ny == 1 ? (int)slab_rows(b) : 1;
 }
 
 float *adjoint_slot(const adjoint *a, int64_t slot) {
-  const slab *s = &a->shot->engine->slab;
-  const int64_t sharing = adjoint_sharing(a->shot), row = slot % sharing;
+  const slab *s = &a->of->engine->slab;
+  const int64_t sharing = adjoint_sharing(a->of), row = slot % sharing;
   return a->states.shared + (size_t)(slot - row) * a->slot + (size_t)row * s->pitch +
-         (adjoint_whole(a->shot) ? slab_offset(s, 0, 0, 0) : 0);
+         (adjoint_whole(a->of) ? slab_offset(s, 0, 0, 0) : 0);
 }
 
 /* Copies own points to the slot of a step. */
@@ -49,7 +42,7 @@ static int adjoint_copy(const adjoint *a, const float *field, int64_t step, int 
   device *dev = a->back.dev;
   const slab *s = a->back.slab;
   float *to = adjoint_slot(a, step - a->begin);
-  if (adjoint_sharing(a->shot) == 1)
+  if (adjoint_sharing(a->of) == 1)
     return field == to
                ? 0
                : dev->table->copy(dev, stream,
@@ -100,7 +93,7 @@ static int adjoint_frame(adjoint *a, const float *field, int stream, error *e) {
 static int adjoint_aim(adjoint *a, const float *field, int64_t step, int stream, error *e) {
   stepper *p = a->forward;
   const unsigned can = p->kernel->flags & p->boundary_kernel->flags;
-  if (!adjoint_whole(a->shot) || halo_needed(p->halo) || !(can & KERNEL_GRADIENT) || step + 1 >= a->end)
+  if (!adjoint_whole(a->of) || halo_needed(p->halo) || !(can & KERNEL_GRADIENT) || step + 1 >= a->end)
     return 0;
   TRY(adjoint_frame(a, field, stream, e));
   p->next = adjoint_slot(a, step + 1 - a->begin) - slab_offset(p->slab, 0, 0, 0);
@@ -124,16 +117,16 @@ static int adjoint_look(void *self, const float *field, int64_t step, int stream
 
 /* Gives the shot its own memory again, where the last steps were written into slots. */
 static void adjoint_settle(adjoint *a) {
-  for (int i = 0; i < stepper_states(&a->back) && a->own[0]; i++) a->shot->stepper.memory[i] = a->own[i];
-  a->shot->stepper.next = NULL;
+  for (int i = 0; i < stepper_states(&a->back) && a->own[0]; i++) a->of->stepper.memory[i] = a->own[i];
+  a->of->stepper.next = NULL;
 }
 
 void adjoint_observe(adjoint *a) {
-  observers *all = &a->shot->observers;
+  observers *all = &a->of->observers;
   adjoint_settle(a);
-  for (int i = 0; i < a->most; i++) sources_close(&a->rows[i].residual); /* of another shot */
-  a->forward = &a->shot->stepper;
-  a->from = 0, a->end = shot_last(a->shot) + 1;
+  for (int i = 0; i < a->most; i++) sources_close(&a->shots[i].residual); /* of other shots */
+  a->forward = &a->of->stepper;
+  a->from = 0, a->end = propagator_last(a->of) + 1;
   a->begin = plan_segment(&a->plan, a->end - 1);
   all->list[all->count++] =
       (observer){.self = a, .extra = true, .limit = adjoint_limit, .look = adjoint_look};
@@ -146,22 +139,14 @@ static int64_t adjoint_latest(const adjoint *a, int64_t end) {
   return part == plan_part(p, end) ? plan_segment(p, end - 1) : part;
 }
 
-/* Ends the way back early, all ranks together. */
 static int adjoint_heed(adjoint *a, error *e) {
-  shot *s = a->shot;
-  enum stop_reason reason;
-  bool unused;
-  if (stop_poll(&s->stop, ++a->heeded, &reason, &unused, e)) error_abort(e, s->engine->comm);
-  if (reason == STOP_NOT) return 0;
-  return FAIL(e, STOPPED, a->step, s->engine->physics.steps,
-              reason == STOP_SIGNAL ? strsignal(s->stop.signal) : stop_wall_time(s->config->max_seconds),
-              ", on the way back");
+  return a->heed ? a->heed(a->context, ++a->heeded, e) : 0;
 }
 
 /* Does the steps before the segment that is in the ring again. */
 static int adjoint_again(adjoint *a, error *e) {
   const int64_t end = a->begin;
-  shot *s = a->shot;
+  propagator *s = a->of;
   stepper p = s->stepper;
   observers one = {.count = 1, .list = {{.self = a, .limit = adjoint_limit, .look = adjoint_look}}};
   a->from = adjoint_latest(a, end), a->end = end, a->begin = plan_segment(&a->plan, end - 1);
@@ -200,7 +185,7 @@ static int adjoint_kernel(stepper *p, const kernel *of_steps, error *e) {
 
 /* Takes device memory, laid out as the field. */
 static int adjoint_alloc(adjoint *a, float **field, error *e) {
-  const shot *s = a->shot;
+  const propagator *s = a->of;
   TRY(s->dev->table->alloc(s->dev, (void **)field, slab_floats(&s->engine->slab) * sizeof(float),
                            MEMORY_DEVICE, e));
   a->fields[a->field_count++] = *field;
@@ -208,7 +193,7 @@ static int adjoint_alloc(adjoint *a, float **field, error *e) {
 }
 
 static int adjoint_open_stepper(adjoint *a, error *e) {
-  const shot *s = a->shot;
+  const propagator *s = a->of;
   const engine *g = s->engine;
   stepper *p = &a->back;
   *p = (stepper){
@@ -232,19 +217,19 @@ static int adjoint_open_stepper(adjoint *a, error *e) {
   return stepper_open(p, e);
 }
 
-size_t adjoint_field_bytes(const shot *s) {
+size_t adjoint_field_bytes(const propagator *s) {
   const slab *b = &s->engine->slab;
   if (adjoint_sharing(s) > 1) return (size_t)b->nz * b->pitch * sizeof(float);
   return round_up(adjoint_whole(s) ? slab_floats(b) : adjoint_span(b), SLAB_ALIGN) * sizeof(float);
 }
 
 /* Bytes that slots take beyond those of their fields: the last that share planes may be few. */
-static size_t adjoint_slack(const shot *s) {
+static size_t adjoint_slack(const propagator *s) {
   const int sharing = adjoint_sharing(s);
   return sharing > 1 ? (size_t)sharing * adjoint_field_bytes(s) : 0;
 }
 
-size_t adjoint_bytes(const shot *s) {
+size_t adjoint_bytes(const propagator *s) {
   const slab *b = &s->engine->slab;
   const config *c = s->config;
   const int memories = s->engine->args.terms.memories;
@@ -253,16 +238,16 @@ size_t adjoint_bytes(const shot *s) {
          surplus_bytes(c, b, memories);
 }
 
-int adjoint_open(adjoint *a, shot *s, const plan *p, const char *path, error *e) {
+int adjoint_open(adjoint *a, propagator *s, const plan *p, char *file, error *e) {
   const engine *g = s->engine;
-  a->shot = s;
+  a->of = s;
   a->plan = *p;
   memcpy(a->own, s->stepper.memory, sizeof a->own);
   a->slot = adjoint_field_bytes(s) / sizeof(float);
   a->transfer = s->transfer;
   a->most = larger(g->setup.stack, 1);
-  if (!ALLOC(e, a->rows, a->most, "the gradient") && !adjoint_open_stepper(a, e))
-    states_open(&a->states, s, &a->plan, adjoint_slack(s), path, e);
+  if (!ALLOC(e, a->shots, a->most, "the gradient") && !adjoint_open_stepper(a, e))
+    states_open(&a->states, s, &a->plan, adjoint_slack(s), file, e);
   TRY(error_agree(e, g->comm));
   TRY(chain_open(&a->chain, g->config, g->files, &g->io, e));
   const halo_setup exchanged = {
@@ -276,9 +261,10 @@ void adjoint_close(adjoint *a) {
   if (!dev) return;
   adjoint_settle(a);
   halo_close(&a->halo);
-  for (int i = 0; a->rows && i < a->most; i++) adjoint_points_close(&a->rows[i]);
-  adjoint_points_close(&a->stack);
-  free(a->rows);
+  injector_close(&a->residuals);
+  sampler_close(&a->at_sources);
+  for (int i = 0; a->shots && i < a->most; i++) adjoint_points_close(&a->shots[i]);
+  free(a->shots);
   surplus_close(&a->surplus);
   absorb_close(&a->layers);
   states_close(&a->states);
@@ -286,7 +272,7 @@ void adjoint_close(adjoint *a) {
   stepper_close(&a->back);
   for (int i = 0; i < a->field_count; i++) dev->table->free(dev, a->fields[i], MEMORY_DEVICE, &ignored);
   for (int i = 0; i < GRADIENT_FIELDS; i++) free(a->host[i]);
-  *a = (adjoint){.shot = NULL};
+  *a = (adjoint){.of = NULL};
 }
 
 /* --- the residual ----------------------------------------------------------------------------------------------- */
@@ -323,39 +309,44 @@ static int adjoint_spread(adjoint_points *p, const receivers *r, const traces *r
 }
 
 /* Undoes, transposed, what was done to the traces, and spreads them over the points where receivers are. */
-int adjoint_take(adjoint *a, int row, float *residual, double unit, error *e) {
-  const shot *s = shot_row(a->shot, row);
-  const engine *g = s->engine;
-  const receivers *r = &s->receivers;
-  adjoint_points *p = &a->rows[row];
-  const problem on = {.dev = s->dev, .slab = &g->files_slab, .config = s->config, .files = g->files};
+int adjoint_take(adjoint *a, int i, float *residual, double unit, error *e) {
+  const acquisition *shot = a->of->shots[i];
+  const engine *g = a->of->engine;
+  const receivers *r = &shot->receivers;
+  adjoint_points *p = &a->shots[i];
+  const problem on = {.slab = &g->files_slab, .config = shot->config, .files = g->files};
   traces all = receivers_traces(r);
   all.x = residual;
   for (int64_t k = r->rows; k < r->taken; k++) /* of extra steps */
-    for (int i = 0; i < r->local; i++) *traces_at(&all, k, i) = 0;
+    for (int n = 0; n < r->local; n++) *traces_at(&all, k, n) = 0;
   exact_time_traces(&r->time, &all, true, e);
   TRY(error_agree(e, g->comm));
   TRY(sources_plan_given(&p->residual, &on, r->count, (const double(*)[3])r->positions,
-                         s->config->receivers_interpolation, e));
+                         shot->config->receivers_interpolation, e));
   p->unit = unit;
   adjoint_spread(p, r, &all, g, e);
-  p->residual.given = (sources_given){p->values, shot_last(s), r->every};
+  p->residual.given = (sources_given){p->values, propagator_last(a->of), r->every};
   return e->id;
 }
 
-/* Makes the residuals of a stack one. */
-static int adjoint_open_residual(adjoint *a, error *e) {
-  const shot *s = a->shot;
-  sources *all = &adjoint_all(a)->residual;
-  sources **parts = NULL;
-  if (s->row_count) ALLOC(e, parts, s->row_count, "the gradient");
-  for (int i = 0; parts && i < s->row_count; i++) parts[i] = &a->rows[i].residual;
-  if (parts && !sources_join(all, parts, s->row_count, s->dev, &s->engine->slab, e))
-    all->given =
-        parts[0]->given; /* the same steps; nothing where that shot has failed: then none are left out */
-  all->layers = a->back.absorb;
-  if (!e->id) sources_open(all, e);
-  a->back.sources = all;
+static problem adjoint_problem(const adjoint *a) {
+  const engine *g = a->of->engine;
+  return (problem){.dev = a->of->dev, .slab = &g->slab, .config = g->config, .files = g->files};
+}
+
+/* Puts the residuals of all shots on the device; a shot that has failed has none. */
+static int adjoint_open_residuals(adjoint *a, error *e) {
+  const propagator *s = a->of;
+  const problem on = adjoint_problem(a);
+  sources **of;
+  ALLOC(e, of, s->count, "the gradient");
+  for (int i = 0; of && i < s->count; i++) of[i] = &a->shots[i].residual;
+  if (of && !injector_plan(&a->residuals, of, s->count, &on, s->engine->files_slab.ny, e)) {
+    a->residuals.layers = a->back.absorb;
+    injector_open(&a->residuals, e);
+  }
+  free(of);
+  a->back.sources = &a->residuals;
   return error_agree(e, s->engine->comm);
 }
 
@@ -371,8 +362,8 @@ static int adjoint_look_at_field(void *self, const float *field, int64_t step, i
   adjoint *a = self;
   const kernel_args *k = &a->back.args;
   const size_t origin = slab_offset(a->back.slab, 0, 0, 0);
-  const bool own = a->step <= a->shot->engine->physics.steps;
-  const bool signals = a->shot->config->gradient_signals;
+  const bool own = a->step <= a->of->engine->physics.steps;
+  const bool signals = a->of->config->gradient_signals;
   const int ghosts = signals ? RADIUS : 0; /* these are sampled */
   stream = adjoint_stream(a, stream);
   /* On another stream than the steps' the next one might overwrite mu of the step before while it is read. */
@@ -398,39 +389,40 @@ static int64_t adjoint_each(const void *self, int64_t step) {
 }
 
 /* Receivers where a shot's sources are: step k of the way back is their sample k. */
-static int adjoint_plan_signals(adjoint *a, int row, error *e) {
-  const shot *s = shot_row(a->shot, row);
-  const engine *g = s->engine;
-  receivers *r = &a->rows[row].at_sources;
-  config c = *s->config;
-  const problem on = {.dev = s->dev, .slab = &g->files_slab, .config = &c, .files = g->files};
+static int adjoint_plan_signals(adjoint *a, int i, error *e) {
+  const acquisition *shot = a->of->shots[i];
+  const engine *g = a->of->engine;
+  receivers *r = &a->shots[i].at_sources;
+  config c = *shot->config;
+  const problem on = {.slab = &g->files_slab, .config = &c, .files = g->files};
   c.receivers = RECEIVERS_POINTS, c.receivers_every = 1, c.receivers_interpolation = c.sources_interpolation;
-  c.receiver_count = s->sources.count, c.receiver_positions = s->sources.positions;
+  c.receiver_count = shot->sources.count, c.receiver_positions = shot->sources.positions;
   TRY(receivers_plan(r, &on, &(exact_time){.removed = false},
-                     (receivers_span){.pass = 1, .last = shot_last(s) + 1}, e));
-  r->config = s->config;
+                     (receivers_span){.pass = 1, .last = propagator_last(a->of) + 1}, e));
+  r->config = shot->config;
   return 0;
 }
 
 static int adjoint_open_signals(adjoint *a, error *e) {
-  const shot *s = a->shot;
-  receivers *all = &adjoint_all(a)->at_sources;
-  for (int i = 0; i < shot_rows(a->shot); i++) TRY(adjoint_plan_signals(a, i, e));
-  receivers **parts = NULL;
-  if (s->row_count) ALLOC(e, parts, s->row_count, "the gradient");
-  for (int i = 0; parts && i < s->row_count; i++) parts[i] = &a->rows[i].at_sources;
-  if (parts) receivers_join(all, parts, s->row_count, s->dev, &s->engine->slab, e);
-  if (!e->id) receivers_open(all, e);
+  const propagator *s = a->of;
+  const problem on = adjoint_problem(a);
+  receivers **of;
+  for (int i = 0; i < s->count; i++) TRY(adjoint_plan_signals(a, i, e));
+  ALLOC(e, of, s->count, "the gradient");
+  for (int i = 0; of && i < s->count; i++) of[i] = &a->shots[i].at_sources;
+  if (of && !sampler_plan(&a->at_sources, of, s->count, &on, s->engine->files_slab.ny, e))
+    sampler_open(&a->at_sources, e);
+  free(of);
   return error_agree(e, s->engine->comm);
 }
 
 /* A source adds its signal times sigma: so that is what nu is multiplied by. */
 static int adjoint_look_at_sources(void *self, const float *field, int64_t step, int stream, error *e) {
   adjoint *a = self;
-  receivers *at_sources = &adjoint_all(a)->at_sources;
-  at_sources->stream = adjoint_stream(a, stream), at_sources->sigma = a->shot->engine->args.terms.sigma;
-  at_sources->back = &a->surplus.args.layers;
-  return receivers_sample(at_sources, field, step, e);
+  sampler *at = &a->at_sources;
+  at->stream = adjoint_stream(a, stream), at->sigma = a->of->engine->args.terms.sigma;
+  at->back = &a->surplus.args.layers;
+  return sampler_sample(at, field, step, e);
 }
 
 /* Who looks at the steps back. */
@@ -440,7 +432,7 @@ static int adjoint_look_back(adjoint *a, error *e) {
   if (a->image || a->surplus.memory)
     a->looks.list[a->looks.count++] =
         (observer){.self = a, .limit = adjoint_each, .look = adjoint_look_at_field};
-  if (!a->shot->config->gradient_signals) return 0;
+  if (!a->of->config->gradient_signals) return 0;
   TRY(adjoint_open_signals(a, e));
   a->looks.list[a->looks.count++] =
       (observer){.self = a, .limit = adjoint_each, .look = adjoint_look_at_sources};
@@ -454,18 +446,18 @@ static int adjoint_clear(adjoint *a, float *field, error *e) {
 }
 
 static int adjoint_begin(adjoint *a, error *e) {
-  const engine *g = a->shot->engine;
+  const engine *g = a->of->engine;
   adjoint_settle(a);
   stepper_restart(&a->back);
-  a->back.args.ny = a->shot->stepper.args.ny;
+  a->back.args.ny = a->of->stepper.args.ny;
   TRY(adjoint_kernel(&a->back, g->kernel, e)); /* by now it is chosen */
-  a->step = shot_last(a->shot) + 1;
+  a->step = propagator_last(a->of) + 1;
   if (a->back.absorb) absorb_clear(a->back.absorb, e);
   if (!e->id) surplus_clear(&a->surplus, e);
   for (int i = 0; i < a->field_count && !e->id; i++) adjoint_clear(a, a->fields[i], e);
   TRY(error_agree(e, g->comm));
   TRY(adjoint_look_back(a, e));
-  return adjoint_open_residual(a, e);
+  return adjoint_open_residuals(a, e);
 }
 
 /* Goes back to `step`; the forward fields down to there are in the ring. */
@@ -473,33 +465,31 @@ static int adjoint_steps(adjoint *a, int64_t step, error *e) {
   stepper *p = &a->back;
   while (a->step > step) {
     p->args.terms.recalled = adjoint_slot(a, --a->step - a->begin);
-    if (stepper_advance(p, 1, e)) error_abort(e, a->shot->engine->comm);
+    if (stepper_advance(p, 1, e)) error_abort(e, a->of->engine->comm);
     TRY(adjoint_heed(a, e));
   }
-  if (stepper_sync(p, e)) error_abort(e, a->shot->engine->comm);
+  if (stepper_sync(p, e)) error_abort(e, a->of->engine->comm);
   return 0;
 }
 
 /* --- the whole ---------------------------------------------------------------------------------------------------- */
 
 int adjoint_run(adjoint *a, error *e) {
-  gradient_times *times = &a->shot->loop.gradient;
+  a->times = (adjoint_times){0};
   TRY(adjoint_begin(a, e));
   a->heeded = a->again = 0;
-  TRY(shot_watch(a->shot, e));
   for (;;) {
     const double begin = MPI_Wtime();
     if (a->begin > 0 && states_fetch(&a->states, adjoint_latest(a, a->begin), e))
-      error_abort(e, a->shot->engine->comm);
+      error_abort(e, a->of->engine->comm);
     TRY(adjoint_steps(a, a->begin, e));
     const double back = MPI_Wtime();
-    times->back += back - begin;
+    a->times.back += back - begin;
     if (a->begin == 0) break;
     TRY(adjoint_again(a, e));
-    times->again += MPI_Wtime() - back;
+    a->times.again += MPI_Wtime() - back;
   }
-  TRY(stop_close(&a->shot->stop, e));
-  receivers_flush(&adjoint_all(a)->at_sources, e);
-  TRY(error_agree(e, a->shot->engine->comm));
+  sampler_flush(&a->at_sources, e);
+  TRY(error_agree(e, a->of->engine->comm));
   return adjoint_sum(a, e);
 }

@@ -14,7 +14,7 @@
 /* Puts into `to` W l or, with g, what dJ/dv comes to (operation_gradient); `after`: nu of the step after, or instead of it another
  * field. Half of a point on a neumann face is an image's. */
 static int adjoint_make(const adjoint *a, const float *g, const float *after, float *to, error *e) {
-  const engine *n = a->shot->engine;
+  const engine *n = a->of->engine;
   const config *c = n->config;
   const slab *s = &n->slab;
   const bool chain = model_needed(c);
@@ -59,11 +59,11 @@ static int adjoint_undamp(adjoint *a, error *e) {
 int adjoint_sum(adjoint *a, error *e) {
   const stepper *p = &a->back;
   float *g = a->gradient + slab_offset(p->slab, 0, 0, 0), *after = stepper_field(p, !p->current);
-  if (p->args.terms.memories && adjoint_undamp(a, e)) error_abort(e, a->shot->engine->comm);
+  if (p->args.terms.memories && adjoint_undamp(a, e)) error_abort(e, a->of->engine->comm);
   if (surplus_end(&a->surplus, &p->args, stepper_field(p, p->current), after, e))
-    error_abort(e, a->shot->engine->comm);
+    error_abort(e, a->of->engine->comm);
   adjoint_make(a, g, after, g, e);
-  return error_agree(e, a->shot->engine->comm);
+  return error_agree(e, a->of->engine->comm);
 }
 
 /* The ghosts of nu of step 1, which is no longer what a step has left. */
@@ -74,14 +74,14 @@ static int adjoint_ghosts(adjoint *a, error *e) {
   args.z_begin = 0, args.z_end = args.nz;
   if (!p->dev->table->apply(p->dev, STREAM_BOUNDARY, &operation_ghosts, &args, e))
     p->dev->table->sync(p->dev, STREAM_BOUNDARY, e);
-  TRY(error_agree(e, a->shot->engine->comm));
+  TRY(error_agree(e, a->of->engine->comm));
   return halo_exchange(&a->halo, p->memory[!p->current], HALO_UNTIMED, true, e);
 }
 
 /* W (nu^0 - (nu^1 + m / 2 L nu^1)) / m, times sigma: of p. A start at rest
  * adds half of L m lambda^1. The layers' transpose there: multiply nu^1 by P, apply the forward layers, divide by P. */
 static int adjoint_rest(adjoint *a, error *e) {
-  const shot *s = a->shot;
+  const propagator *s = a->of;
   kernel_args args = a->back.args;
   float *const after = stepper_field(&a->back, !a->back.current);
   args.in = after;
@@ -116,7 +116,7 @@ bool adjoint_asked(const config *c, enum gradient_field field) {
 
 static float *adjoint_memory(const adjoint *a, enum gradient_field field) {
   float *const memory[GRADIENT_FIELDS] = {[GRADIENT_VELOCITY] = a->gradient,
-                                          [GRADIENT_INITIAL] = a->shot->stepper.memory[0],
+                                          [GRADIENT_INITIAL] = a->of->stepper.memory[0],
                                           [GRADIENT_IMAGE] = a->image,
                                           [GRADIENT_ILLUMINATION] = a->illumination};
   return memory[field];
@@ -124,7 +124,7 @@ static float *adjoint_memory(const adjoint *a, enum gradient_field field) {
 
 /* Points of a plane of a shot. */
 static size_t adjoint_plane(const adjoint *a) {
-  const slab *s = &a->shot->engine->files_slab;
+  const slab *s = &a->of->engine->files_slab;
   return (size_t)s->ny * (size_t)s->nx;
 }
 
@@ -143,15 +143,15 @@ enum { BROUGHT = 16 /* planes at a time */ };
 static int adjoint_bring_planes(const adjoint *a, enum gradient_field field, zrange z, float *values,
                                 error *e) {
   const size_t plane = adjoint_plane(a);
-  const int nz = a->back.slab->nz, rows = shot_rows(a->shot),
-            all = a->back.slab->ny / a->shot->engine->files_slab.ny;
+  const int nz = a->back.slab->nz, shots = a->of->count,
+            all = a->back.slab->ny / a->of->engine->files_slab.ny;
   transfer t = a->transfer;
   t.field = adjoint_memory(a, field);
   TRY(transfer_to_host(&t, z.begin, zrange_planes(z), values, e));
   for (int i = z.begin; i < z.end; i++)
-    for (int row = 0; row < rows; row++)
-      memcpy(a->host[field] + ((size_t)row * (size_t)nz + (size_t)i) * plane,
-             values + ((size_t)(i - z.begin) * (size_t)all + (size_t)row) * plane, plane * sizeof *values);
+    for (int k = 0; k < shots; k++)
+      memcpy(a->host[field] + ((size_t)k * (size_t)nz + (size_t)i) * plane,
+             values + ((size_t)(i - z.begin) * (size_t)all + (size_t)k) * plane, plane * sizeof *values);
   return 0;
 }
 
@@ -174,34 +174,36 @@ static int adjoint_bring_field(adjoint *a, enum gradient_field field, error *e) 
   const size_t points = (size_t)a->most * adjoint_plane(a) * (size_t)a->back.slab->nz;
   adjoint_bringing b = {.a = a, .field = field, .lock = PTHREAD_MUTEX_INITIALIZER};
   if (!a->host[field]) ALLOC(e, a->host[field], points, "the gradient");
-  if (a->host[field]) thread_share(a->shot->engine->files->way->threads, adjoint_bring_main, &b);
+  if (a->host[field]) thread_share(a->of->engine->files->way->threads, adjoint_bring_main, &b);
   if (!e->id) *e = b.failed;
-  return error_agree(e, a->shot->engine->comm);
+  return error_agree(e, a->of->engine->comm);
 }
 
 int adjoint_bring(adjoint *a, error *e) {
-  const config *c = a->shot->config;
+  const config *c = a->of->config;
+  const bool together =
+      a->back.slab->ny > a->of->engine->files_slab.ny; /* planes have rows of several shots */
   for (int i = 0; i < GRADIENT_FIELDS; i++) {
     if (!adjoint_asked(c, i)) continue;
     if (i == GRADIENT_INITIAL) TRY(adjoint_rest(a, e));
-    if (a->shot->row_count || i == GRADIENT_INITIAL || (i == GRADIENT_VELOCITY && model_needed(c)))
+    if (together || i == GRADIENT_INITIAL || (i == GRADIENT_VELOCITY && model_needed(c)))
       TRY(adjoint_bring_field(a, i, e));
   }
   return 0;
 }
 
-/* The first own plane of a row. */
-static float *adjoint_row(const adjoint *a, enum gradient_field field, int row) {
-  return a->host[field] + (size_t)row * (size_t)a->back.slab->nz * adjoint_plane(a);
+/* The first own plane of shot i. */
+static float *adjoint_of_shot(const adjoint *a, enum gradient_field field, int i) {
+  return a->host[field] + (size_t)i * (size_t)a->back.slab->nz * adjoint_plane(a);
 }
 
-int adjoint_chain(adjoint *a, int row, error *e) {
-  return model_needed(a->shot->config) ? chain_velocity(&a->chain, adjoint_row(a, GRADIENT_VELOCITY, row), e)
-                                       : 0;
+int adjoint_chain(adjoint *a, int i, error *e) {
+  return model_needed(a->of->config) ? chain_velocity(&a->chain, adjoint_of_shot(a, GRADIENT_VELOCITY, i), e)
+                                     : 0;
 }
 
 static double adjoint_unit(const adjoint_field *f) {
-  return f->field == GRADIENT_ILLUMINATION ? 1 : f->of->rows[f->row].unit;
+  return f->field == GRADIENT_ILLUMINATION ? 1 : f->of->shots[f->i].unit;
 }
 
 static float adjoint_float(uint32_t bits) {
@@ -224,7 +226,7 @@ static uint32_t adjoint_greatest(const float *values, size_t count) {
 
 /* Great residuals may make the way back, a sum over it, or the values that are written overflow. */
 static int adjoint_refuse(const adjoint_field *f, int z, const float *values, error *e) {
-  const size_t plane = adjoint_plane(f->of), nx = (size_t)f->of->shot->engine->files_slab.nx;
+  const size_t plane = adjoint_plane(f->of), nx = (size_t)f->of->of->engine->files_slab.nx;
   size_t i = 0;
   while (isfinite(values[i])) i++;
   return FAIL(e, GRADIENT_NONFINITE, GRADIENT_NAMES[f->field].name, isnan(values[i]) ? "NaN" : "Inf",
@@ -250,7 +252,7 @@ int adjoint_measured(void *context, error *e) {
   uint32_t largest[GRADIENT_FIELDS];
   int count = 0;
   for (; f[count].of; count++) largest[count] = f[count].largest;
-  MPI_TRY(e, mpi_reduce_all(largest, count, MPI_UINT32_T, MPI_MAX, f->of->shot->engine->comm));
+  MPI_TRY(e, mpi_reduce_all(largest, count, MPI_UINT32_T, MPI_MAX, f->of->of->engine->comm));
   for (int i = 0; i < count; i++) {
     const double value = adjoint_unit(&f[i]) * (double)adjoint_float(largest[i]);
     /* the illumination may be all 0 because squares underflow, though the field leaves an image */
@@ -269,7 +271,7 @@ int adjoint_planes(void *context, int z, int planes, float *values, error *e) {
   if (!a->host[f->field])
     TRY(transfer_to_host(&t, z, planes, values, e));
   else
-    memcpy(values, adjoint_row(a, f->field, f->row) + (size_t)z * plane,
+    memcpy(values, adjoint_of_shot(a, f->field, f->i) + (size_t)z * plane,
            (size_t)planes * plane * sizeof *values);
   return adjoint_state_planes(f, z, planes, values, e);
 }
@@ -308,11 +310,11 @@ static int adjoint_state_signals(const adjoint_points *p, bool injected, float *
   return !injected && most != 0 && most < LEAST ? FAIL(e, GRADIENT_SMALL, "signals", most, LEAST) : 0;
 }
 
-int adjoint_signals(adjoint *a, int row, bool injected, float **signals, error *e) {
-  const receivers *r = &a->rows[row].at_sources;
-  const shot *s = shot_row(a->shot, row);
-  const engine *g = a->shot->engine;
-  const int64_t last = shot_last(s), steps = injected ? last : g->physics.steps;
+int adjoint_signals(adjoint *a, int i, bool injected, float **signals, error *e) {
+  const receivers *r = &a->shots[i].at_sources;
+  const acquisition *s = a->of->shots[i];
+  const engine *g = a->of->engine;
+  const int64_t last = propagator_last(a->of), steps = injected ? last : g->physics.steps;
   const size_t count = (size_t)steps * (size_t)r->count;
   float *all;
   ALLOC(e, all, count, "the gradient");
@@ -336,5 +338,5 @@ int adjoint_signals(adjoint *a, int row, bool injected, float **signals, error *
           (float)(way.scale * (double)*traces_at(&nu, last - k / r->local, k % r->local));
   TRY(error_agree(e, g->comm));
   MPI_TRY(e, mpi_reduce_all(all, (int)count, MPI_FLOAT, MPI_SUM, g->comm));
-  return adjoint_state_signals(&a->rows[row], injected, all, count, e);
+  return adjoint_state_signals(&a->shots[i], injected, all, count, e);
 }

@@ -1,11 +1,9 @@
-/* Fills the fields at the start of a shot. */
-#include "shot/shot.h"
+/* Fills the fields of a propagator at the start. */
+#include "propagator.h"
 #include <math.h>
 #include <stdlib.h>
 #include "base/error_mpi.h"
 #include "physics/initial.h"
-#include "shot/initial_file.h"
-#include "survey/restart.h"
 
 enum { COPY_REPEATS = 10 };
 static const double COPY_SECONDS = 0.02; /* measure the copy at least this long, if it has repeats left */
@@ -14,108 +12,108 @@ static const size_t COPY_BYTES = (size_t)4 << 30; /* copy no more: a longer copy
 /* --- the field -------------------------------------------------------------------------------------------------- */
 
 /* Copies plane 0, with its ghosts, to all others: on the device, where that takes no time beside a copy of them all to it. */
-static int load_repeat_plane(shot *s, error *e) {
-  const slab *b = &s->engine->slab;
-  float *first = s->transfer.field + slab_offset(b, 0, -RADIUS, -RADIUS);
+static int load_repeat_plane(propagator *p, error *e) {
+  const slab *b = &p->engine->slab;
+  float *first = p->transfer.field + slab_offset(b, 0, -RADIUS, -RADIUS);
   for (int done = 1, more; done < b->nz; done += more) {
     more = done < b->nz - done ? done : b->nz - done;
-    TRY(transfer_bytes(&s->transfer, first + (size_t)done * b->plane, first,
+    TRY(transfer_bytes(&p->transfer, first + (size_t)done * b->plane, first,
                        (size_t)more * b->plane * sizeof *first, COPY_ON_DEVICE, e));
   }
   return 0;
 }
 
 /* Computes the initial field plane by plane, or the first plane where all are alike. */
-static int load_initial(shot *s, error *e) {
-  const slab *b = &s->engine->slab;
-  const bool alike = s->config->initial == INITIAL_ZERO || s->config->initial == INITIAL_NUMBER;
+static int load_initial(propagator *p, error *e) {
+  const slab *b = &p->engine->slab;
+  const bool alike = p->config->initial == INITIAL_ZERO || p->config->initial == INITIAL_NUMBER;
   float *plane;
   TRY(ALLOC(e, plane, (size_t)b->nx * (size_t)b->ny, "a plane of a field"));
   for (int z = 0; z < (alike ? 1 : b->nz) && !e->id; z++) {
-    initial_fill(s->config, b->z0 + z, plane);
-    transfer_to_device(&s->transfer, z, 1, plane, e);
+    initial_fill(p->config, b->z0 + z, plane);
+    transfer_to_device(&p->transfer, z, 1, plane, e);
   }
   free(plane);
-  return alike && !e->id ? load_repeat_plane(s, e) : e->id;
+  return alike && !e->id ? load_repeat_plane(p, e) : e->id;
 }
 
 /* Fills the ghosts beyond the ends of the grid. Fixed ones keep their value for ever; images are computed later. */
-static int load_outer_ghosts(shot *s, error *e) {
-  const slab *z = &s->engine->slab;
-  transfer *t = &s->transfer;
+static int load_outer_ghosts(propagator *p, error *e) {
+  const slab *z = &p->engine->slab;
+  transfer *t = &p->transfer;
   if (z->lower == SLAB_NO_RANK) TRY(transfer_fill(t, -RADIUS, RADIUS, t->ghosts[FACE_Z_LO], e));
   if (z->upper == SLAB_NO_RANK) TRY(transfer_fill(t, z->nz, RADIUS, t->ghosts[FACE_Z_HI], e));
   return 0;
 }
 
-static int load_images(shot *s, error *e) {
-  kernel_args args = s->stepper.args;
-  args.out = stepper_field(&s->stepper, 0);
-  args.z_begin = 0, args.z_end = s->engine->slab.nz;
-  TRY(s->dev->table->apply(s->dev, STREAM_BOUNDARY, &operation_ghosts, &args, e));
-  return s->dev->table->sync(s->dev, STREAM_BOUNDARY, e);
+static int load_images(propagator *p, error *e) {
+  kernel_args args = p->stepper.args;
+  args.out = stepper_field(&p->stepper, 0);
+  args.z_begin = 0, args.z_end = p->engine->slab.nz;
+  TRY(p->dev->table->apply(p->dev, STREAM_BOUNDARY, &operation_ghosts, &args, e));
+  return p->dev->table->sync(p->dev, STREAM_BOUNDARY, e);
 }
 
 /* From p, which files and formulas give, to the field, where that is sigma p. Collective, agreed. */
-static int load_sigma(shot *s, int which, error *e) {
-  float *u = stepper_field(&s->stepper, which);
-  const kernel_args *a = &s->stepper.args;
+static int load_sigma(propagator *p, int which, error *e) {
+  float *u = stepper_field(&p->stepper, which);
+  const kernel_args *a = &p->stepper.args;
   const scale_args times = {SCALE_TIMES, u, a->terms.sigma, u, a->pitch, a->plane, a->nx, a->ny, a->nz, NULL};
   if (!times.by) return e->id;
-  if (!e->id && !s->dev->table->apply(s->dev, STREAM_BOUNDARY, &operation_scale, &times, e))
-    s->dev->table->sync(s->dev, STREAM_BOUNDARY, e);
-  return error_agree(e, s->engine->comm);
+  if (!e->id && !p->dev->table->apply(p->dev, STREAM_BOUNDARY, &operation_scale, &times, e))
+    p->dev->table->sync(p->dev, STREAM_BOUNDARY, e);
+  return error_agree(e, p->engine->comm);
 }
 
 /* Fills the own points with the initial field. Collective, agreed. */
-static int load_field(shot *s, error *e) {
-  s->transfer.field = s->stepper.memory[0];
-  if (s->config->initial == INITIAL_FILE)
-    initial_file_read(s, transfer_to_device, &s->transfer, e);
+static int load_field(propagator *p, const propagator_input *from, error *e) {
+  p->transfer.field = p->stepper.memory[0];
+  if (p->config->initial == INITIAL_FILE)
+    from->read(from->context, p->config->initial_file, transfer_to_device, &p->transfer, e);
   else
-    load_initial(s, e);
-  TRY(error_agree(e, s->engine->comm));
-  return load_sigma(s, 0, e);
+    load_initial(p, e);
+  TRY(error_agree(e, p->engine->comm));
+  return load_sigma(p, 0, e);
 }
 
 /* Relaxations and maps remember nothing at first. Collective, agreed. */
-static int load_memories(shot *s, error *e) {
-  transfer t = s->transfer;
+static int load_memories(propagator *p, error *e) {
+  transfer t = p->transfer;
   for (int l = 0; l < MEMORIES_MAX && !e->id; l++)
-    if ((t.field = s->memory[l])) transfer_fill(&t, 0, s->engine->slab.nz, 0, e);
+    if ((t.field = p->memory[l])) transfer_fill(&t, 0, p->engine->slab.nz, 0, e);
   for (int i = 0; i < MAP_FIELDS && !e->id; i++)
-    if ((t.field = s->map[i]))
-      transfer_fill(&t, 0, s->engine->slab.nz, i == MAP_MAX ? -INFINITY : i == MAP_MIN ? INFINITY : 0, e);
-  return error_agree(e, s->engine->comm);
+    if ((t.field = p->map[i]))
+      transfer_fill(&t, 0, p->engine->slab.nz, i == MAP_MAX ? -INFINITY : i == MAP_MIN ? INFINITY : 0, e);
+  return error_agree(e, p->engine->comm);
 }
 
 /* Imposes what sources impose at step 0. Collective, agreed. */
-static int load_imposed(shot *s, error *e) {
-  kernel_args args = s->stepper.args;
-  args.out = stepper_field(&s->stepper, 0);
-  args.z_begin = 0, args.z_end = s->engine->slab.nz;
-  if (s->config->sources_mode != SOURCES_IMPOSE || !s->stepper.sources) return 0;
-  if (!sources_apply(s->stepper.sources, STREAM_BOUNDARY, &args, -1, e))
-    s->dev->table->sync(s->dev, STREAM_BOUNDARY, e);
-  return error_agree(e, s->engine->comm);
+static int load_imposed(propagator *p, error *e) {
+  kernel_args args = p->stepper.args;
+  args.out = stepper_field(&p->stepper, 0);
+  args.z_begin = 0, args.z_end = p->engine->slab.nz;
+  if (p->config->sources_mode != SOURCES_IMPOSE || !p->stepper.sources) return 0;
+  if (!injector_apply(p->stepper.sources, STREAM_BOUNDARY, &args, -1, e))
+    p->dev->table->sync(p->dev, STREAM_BOUNDARY, e);
+  return error_agree(e, p->engine->comm);
 }
 
 /* Fills all ghosts of memory[0] that are not fixed. Collective, agreed. */
-static int load_ghosts(shot *s, error *e) {
-  load_images(s, e);
-  TRY(error_agree(e, s->engine->comm));
-  if (halo_exchange(&s->halo, s->stepper.memory[0], HALO_UNTIMED, true, e)) error_abort(e, s->engine->comm);
-  s->halo.exchange_seconds = 0;
+static int load_ghosts(propagator *p, error *e) {
+  load_images(p, e);
+  TRY(error_agree(e, p->engine->comm));
+  if (halo_exchange(&p->halo, p->stepper.memory[0], HALO_UNTIMED, true, e)) error_abort(e, p->engine->comm);
+  p->halo.exchange_seconds = 0;
   return 0;
 }
 
 /* Copies the first field to field memory[to]. */
-static int load_copy_field(shot *s, int to, size_t bytes, int repeats, double *seconds, error *e) {
-  stepper *p = &s->stepper;
+static int load_copy_field(propagator *p, int to, size_t bytes, int repeats, double *seconds, error *e) {
+  const stepper *s = &p->stepper;
   double begin = MPI_Wtime();
-  const copy_args field = {p->memory[to], p->memory[0], bytes, COPY_ON_DEVICE};
-  for (int i = 0; i < repeats; i++) TRY(s->dev->table->copy(s->dev, STREAM_INTERIOR, &field, e));
-  TRY(s->dev->table->sync(s->dev, STREAM_INTERIOR, e));
+  const copy_args field = {s->memory[to], s->memory[0], bytes, COPY_ON_DEVICE};
+  for (int i = 0; i < repeats; i++) TRY(p->dev->table->copy(p->dev, STREAM_INTERIOR, &field, e));
+  TRY(p->dev->table->sync(p->dev, STREAM_INTERIOR, e));
   *seconds = (MPI_Wtime() - begin) / repeats;
   return 0;
 }
@@ -124,80 +122,86 @@ static int load_copy_field(shot *s, int to, size_t bytes, int repeats, double *s
  * planes (transport_shared.c), both ranks write the same values, and none continues before all have (error_agree after
  * every copy). A report compares steps with copies on the device: so they are timed here, once for the engine, on all
  * ranks at once, as steps run. */
-static int load_other_fields(shot *s, error *e) {
-  size_t bytes = slab_floats(&s->engine->slab) * sizeof(float),
+static int load_other_fields(propagator *p, error *e) {
+  size_t bytes = slab_floats(&p->engine->slab) * sizeof(float),
          timed = bytes < COPY_BYTES ? bytes : COPY_BYTES;
   double best = 0, seconds, spent = 0;
-  for (int i = 1; i < stepper_states(&s->stepper); i++) TRY(load_copy_field(s, i, bytes, 1, &seconds, e));
-  if (s->engine->copy_gbs > 0 || !s->engine->setup.profile) return 0;
+  for (int i = 1; i < stepper_states(&p->stepper); i++) TRY(load_copy_field(p, i, bytes, 1, &seconds, e));
+  if (p->engine->copy_gbs > 0 || !p->engine->setup.profile) return 0;
   const int each = 5 * seconds < COPY_SECONDS ? 5 : 1; /* behind each other */
   for (int i = 0; i < COPY_REPEATS && (i < 2 || spent < COPY_SECONDS); i++) {
-    TRY(load_copy_field(s, 1, timed, each, &seconds, e));
+    TRY(load_copy_field(p, 1, timed, each, &seconds, e));
     spent += each * seconds;
     if (i == 0 || seconds < best) best = seconds;
   }
-  s->engine->copy_gbs = best > 0 ? 2.0 * (double)timed * 1e-9 / best : 0;
+  p->engine->copy_gbs = best > 0 ? 2.0 * (double)timed * 1e-9 / best : 0;
   return 0;
 }
 
 /* The field one step before the first; those before it are as the first. */
-static int load_previous(shot *s, error *e) {
-  if (s->config->previous == PREVIOUS_REST) {
-    kernel_args args = s->stepper.args;
-    args.in = stepper_field(&s->stepper, 0);
-    args.out = stepper_field(&s->stepper, 1);
-    args.z_begin = 0, args.z_end = s->engine->slab.nz;
-    float *p = s->memory[MEMORY_PRESSURE], *scratch = p ? p + slab_offset(&s->engine->slab, 0, 0, 0) : NULL;
-    return initial_at_rest(s->dev, EQUATIONS[s->config->equation].rest, &args, scratch, s->stepper.absorb, e);
+static int load_previous(propagator *p, const propagator_input *from, error *e) {
+  if (p->config->previous == PREVIOUS_REST) {
+    kernel_args args = p->stepper.args;
+    args.in = stepper_field(&p->stepper, 0);
+    args.out = stepper_field(&p->stepper, 1);
+    args.z_begin = 0, args.z_end = p->engine->slab.nz;
+    float *memory = p->memory[MEMORY_PRESSURE],
+          *scratch = memory ? memory + slab_offset(&p->engine->slab, 0, 0, 0) : NULL;
+    return initial_at_rest(p->dev, EQUATIONS[p->config->equation].rest, &args, scratch, p->stepper.absorb, e);
   }
-  s->transfer.field = s->stepper.memory[1];
-  TRY(engine_read_field(s->engine, s->config->previous_file, QUANTITY_NONE, transfer_to_device, &s->transfer,
-                        e));
-  return load_sigma(s, 1, e);
+  p->transfer.field = p->stepper.memory[1];
+  TRY(from->read(from->context, p->config->previous_file, transfer_to_device, &p->transfer, e));
+  return load_sigma(p, 1, e);
 }
 
 /* Fills the field of the step before the first one, and lets observers look at step 0. */
-static int load_first_step(shot *s, error *e) {
-  if (EQUATIONS[s->config->equation].levels > 1) load_previous(s, e);
-  for (int i = 0; i < s->observers.count && !e->id; i++) {
-    const observer *o = &s->observers.list[i];
-    if (!o->agreed) o->look(o->self, stepper_field(&s->stepper, 0), 0, s->halo.stream, e);
+static int load_first_step(propagator *p, const propagator_input *from, error *e) {
+  if (EQUATIONS[p->config->equation].levels > 1) load_previous(p, from, e);
+  for (int i = 0; i < p->observers.count && !e->id; i++) {
+    const observer *o = &p->observers.list[i];
+    if (!o->agreed) o->look(o->self, stepper_field(&p->stepper, 0), 0, p->halo.stream, e);
   }
-  return error_agree(e, s->engine->comm);
-}
-
-/* Fills the fields from the checkpoint instead. It holds all time levels; what is beside them needs the ghosts. */
-static int load_checkpoint(shot *s, error *e) {
-  double seconds;
-  const size_t bytes = slab_floats(&s->engine->slab) * sizeof(float);
-  TRY(restart_fill(s, s->from, e));
-  TRY(load_ghosts(s, e));
-  for (int i = EQUATIONS[s->config->equation].levels; i < stepper_states(&s->stepper) && !e->id; i++)
-    load_copy_field(s, i, bytes, 1, &seconds, e);
-  return error_agree(e, s->engine->comm);
+  return error_agree(e, p->engine->comm);
 }
 
 /* Measuring single steps overwrites the second field, measuring passes of several both: the choice comes before what it
- * overwrites. */
-int shot_load(shot *s, error *e) {
-  engine *g = s->engine;
+ * overwrites. `from`: NULL: a checkpoint comes later. Collective, agreed. */
+static int load_begin(propagator *p, const propagator_input *from, error *e) {
+  engine *g = p->engine;
   const bool both = g->most > 1;
-  if (both) TRY(engine_choose(g, &s->stepper, &s->front, e));
-  TRY(engine_load(g, e));
-  if (s->used && s->stepper.absorb) absorb_clear(s->stepper.absorb, e);
-  s->used = true;
-  s->transfer.field = s->stepper.memory[0];
-  if (!e->id) load_outer_ghosts(s, e);
+  if (both) TRY(engine_choose(g, &p->stepper, &p->front, e));
+  if (p->used && p->stepper.absorb) absorb_clear(p->stepper.absorb, e);
+  p->used = true;
+  p->transfer.field = p->stepper.memory[0];
+  if (!e->id) load_outer_ghosts(p, e);
   TRY(error_agree(e, g->comm));
-  if (!s->from) {
-    TRY(load_field(s, e));
-    TRY(load_imposed(s, e));
-    TRY(load_ghosts(s, e));
+  if (from) {
+    TRY(load_field(p, from, e));
+    TRY(load_imposed(p, e));
+    TRY(load_ghosts(p, e));
   }
   MPI_TRY(e, mpi_meet(g->comm));
-  if (!both) TRY(engine_choose(g, &s->stepper, &s->front, e));
-  TRY(load_memories(s, e));
-  load_other_fields(s, e);
-  TRY(error_agree(e, g->comm));
-  return s->from ? load_checkpoint(s, e) : load_first_step(s, e);
+  if (!both) TRY(engine_choose(g, &p->stepper, &p->front, e));
+  TRY(load_memories(p, e));
+  load_other_fields(p, e);
+  return error_agree(e, g->comm);
+}
+
+int propagator_start(propagator *p, const propagator_input *from, error *e) {
+  TRY(load_begin(p, from, e));
+  return load_first_step(p, from, e);
+}
+
+/* A checkpoint holds all time levels; what is beside them needs the ghosts. */
+int propagator_continue(propagator *p, int64_t step, int (*read)(void *context, error *e), void *context,
+                        error *e) {
+  double seconds;
+  const size_t bytes = slab_floats(&p->engine->slab) * sizeof(float);
+  TRY(load_begin(p, NULL, e));
+  p->stepper.step = p->stepper.measured_from = step;
+  TRY(read(context, e));
+  TRY(load_ghosts(p, e));
+  for (int i = EQUATIONS[p->config->equation].levels; i < stepper_states(&p->stepper) && !e->id; i++)
+    load_copy_field(p, i, bytes, 1, &seconds, e);
+  return error_agree(e, p->engine->comm);
 }

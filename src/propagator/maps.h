@@ -3,17 +3,38 @@
 #ifndef STENCIL_MAPS_H
 #define STENCIL_MAPS_H
 
-#include "shot/shot.h"
+#include "propagator.h"
 
-/* Adds the observer, where the configuration asks for maps. Exit 1 where no step of the run counts, or those that do are
+/* Exit 1 where the configuration of a planned shot asks for maps, but no step of the run counts, or those that do are
  * too far apart for a frequency. */
-int maps_observe(shot *s, error *e);
+int maps_check(const engine *g, const acquisition *a, error *e);
 /* Do sums of frequencies end with the run? Then they depend on its steps; otherwise a longer run goes on with them. */
-bool maps_end_with_run(const shot *s);
-/* Waits for all looks so far: a checkpoint is about to copy the maps. */
-int maps_settle(const shot *s, error *e);
+bool maps_end_with_run(const acquisition *a);
+/* Adds the observer, where the configuration asks for maps. */
+void maps_observe(propagator *p);
+/* Waits for all looks so far: maps are about to be copied. */
+int maps_settle(const propagator *p, error *e);
 /* Bytes of this rank's device memory, and of the file. */
-double maps_bytes(const shot *s);
+double maps_bytes(const propagator *p);
 double maps_file_bytes(const config *c);
+
+enum { MAPS_PARTS = MAP_QUANTITIES + MAP_FREQUENCIES };
+/* One of the datasets of shot i, or one frequency of /dft. */
+typedef struct maps_part {
+  const propagator *p;
+  int i;
+  enum map_field field;
+  double count, weight; /* of steps; time that each stands for in a sum of frequencies, s */
+} maps_part;
+/* What a shot's maps come to after `step` steps. */
+typedef struct maps_found {
+  field_name names[MAP_QUANTITIES + 1]; /* of datasets: */
+  int count;
+  maps_part parts[MAPS_PARTS]; /* contexts of: */
+  field_planes planes[MAPS_PARTS];
+  field_window window; /* the steps that have counted, each of which stands for the time to the next */
+} maps_found;
+/* *m must stay where it is while its planes are read. */
+void maps_find(const propagator *p, int i, int64_t step, maps_found *m);
 
 #endif

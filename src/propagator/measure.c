@@ -156,11 +156,12 @@ int measure_field(measure *v, const float *points, bool histogram, field_statist
   return measure_conclude(v, own, histogram, s, e);
 }
 
-int measure_row(measure *v, int row, field_statistics *s, error *e) {
-  const field_view all = v->args.field;
-  v->args.field.ny = 1;
-  measure_field(v, all.points + (size_t)row * all.pitch, false, s, e);
-  v->args.field = all;
+int measure_rows(measure *v, const float *points, zrange rows, bool histogram, field_statistics *s,
+                 error *e) {
+  const int ny = v->args.field.ny;
+  v->args.field.ny = zrange_planes(rows);
+  measure_field(v, points + (size_t)rows.begin * v->args.field.pitch, histogram, s, e);
+  v->args.field.ny = ny;
   return e->id;
 }
 

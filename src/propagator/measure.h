@@ -31,8 +31,8 @@ void measure_close(measure *v);
  * for it. */
 int measure_field(measure *v, const float *points, bool histogram, field_statistics *s, error *e);
 
-/* The same of row y = `row` of the field that was measured last, as a field of its own, without a histogram; on one rank. */
-int measure_row(measure *v, int row, field_statistics *s, error *e);
+/* The same of rows [rows.begin, rows.end) of each plane, as a field of its own. */
+int measure_rows(measure *v, const float *points, zrange rows, bool histogram, field_statistics *s, error *e);
 
 /* The same in two halves, where the fields are in the host's memory: measure_plane for each own plane z, dense, by any
  * thread, while the plane is in its cache; then measure_finish, collective. `points` as above. */

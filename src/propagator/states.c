@@ -27,11 +27,11 @@ static bool states_have(const field *f) {
   return f->saved && f->role != FIELD_MAP;
 }
 
-size_t states_bytes(const shot *s) {
+size_t states_bytes(const propagator *s) {
   const slab *b = &s->engine->slab;
   size_t bytes = 0;
   field_set f;
-  shot_fields(s, &f);
+  propagator_fields(s, &f);
   for (int i = 0; i < f.count; i++)
     if (states_have(&f.list[i])) bytes += states_part_of(&f.list[i], b, i == 0).bytes;
   return round_up(bytes, SLAB_ALIGN * sizeof(float));
@@ -39,17 +39,17 @@ size_t states_bytes(const shot *s) {
 
 /* Copies all parts between the fields as *p has them and `state`, which is on the device. */
 static int states_copy(const states *t, const stepper *p, char *state, bool keep, int stream, error *e) {
-  const device_table *table = t->shot->dev->table;
+  const device_table *table = t->of->dev->table;
   field_set f;
-  shot_fields(t->shot, &f);
+  propagator_fields(t->of, &f);
   for (int i = 0; i < f.count; i++) {
     field *a = &f.list[i];
     if (!states_have(a)) continue;
     if (a->role == FIELD_STATE) a->values = p->memory[stepper_ago(p, a->number)];
-    const states_part part = states_part_of(a, &t->shot->engine->slab, i == 0);
+    const states_part part = states_part_of(a, &t->of->engine->slab, i == 0);
     const copy_args copy = {keep ? (void *)state : part.from, keep ? (void *)part.from : state, part.bytes,
                             COPY_ON_DEVICE};
-    TRY(table->copy(t->shot->dev, stream, &copy, e));
+    TRY(table->copy(t->of->dev, stream, &copy, e));
     state += part.bytes;
   }
   return 0;
@@ -57,9 +57,9 @@ static int states_copy(const states *t, const stepper *p, char *state, bool keep
 
 /* --- memory ----------------------------------------------------------------------------------------------------- */
 
-int states_open(states *t, shot *s, const plan *p, size_t slack, const char *path, error *e) {
+int states_open(states *t, const propagator *s, const plan *p, size_t slack, char *file, error *e) {
   const device_table *table = s->dev->table;
-  *t = (states){.shot = s, .plan = p, .bytes = states_bytes(s), .waiting = -1};
+  *t = (states){.of = s, .plan = p, .bytes = states_bytes(s), .waiting = -1};
   const size_t plane = s->engine->slab.plane * sizeof(float),
                away = (size_t)(p->tier[TIER_HOST] + p->tier[TIER_FILE]) * t->bytes,
                shared = (size_t)p->bytes[TIER_DEVICE] - (away ? t->bytes : 0) + slack;
@@ -69,8 +69,7 @@ int states_open(states *t, shot *s, const plan *p, size_t slack, const char *pat
   if (p->tier[TIER_HOST])
     TRY(table->alloc(s->dev, (void **)&t->memory[TIER_HOST], (size_t)p->tier[TIER_HOST] * t->bytes,
                      MEMORY_PINNED, e));
-  if (p->tier[TIER_FILE]) TRY(scratch_open(&t->file, path, (size_t)p->tier[TIER_FILE] * t->bytes, e));
-  t->memory[TIER_FILE] = t->file.memory;
+  t->memory[TIER_FILE] = file;
   if (!away) return table->make_events(s->dev, &t->copied, 1, false, e);
   TRY(table->alloc(s->dev, (void **)&t->spare, t->bytes, MEMORY_DEVICE, e));
   TRY(table->make_events(s->dev, &t->copied, 1, false, e));
@@ -79,15 +78,14 @@ int states_open(states *t, shot *s, const plan *p, size_t slack, const char *pat
 
 void states_close(states *t) {
   error ignored = {0};
-  if (!t->shot) return;
-  device *dev = t->shot->dev;
+  if (!t->of) return;
+  device *dev = t->of->dev;
   dev->table->free(dev, t->memory[TIER_DEVICE], MEMORY_DEVICE, &ignored);
   dev->table->free(dev, t->memory[TIER_HOST], MEMORY_PINNED, &ignored);
   dev->table->free(dev, t->spare, MEMORY_DEVICE, &ignored);
-  scratch_close(&t->file);
   dev->table->unmake_events(dev, &t->copied, 1);
   dev->table->unmake_events(dev, &t->left, 1);
-  *t = (states){.shot = NULL};
+  *t = (states){.of = NULL};
 }
 
 /* Where the state at a step is; *away: not on the device. */
@@ -101,7 +99,7 @@ static char *states_at(const states *t, int64_t step, bool *away) {
 /* --- keeping and restoring -------------------------------------------------------------------------------------- */
 
 int states_keep(states *t, int64_t step, const stepper *p, int stream, error *e) {
-  device *dev = t->shot->dev;
+  device *dev = t->of->dev;
   const device_table *table = dev->table;
   bool away;
   char *at = states_at(t, step, &away);
@@ -117,7 +115,7 @@ int states_keep(states *t, int64_t step, const stepper *p, int stream, error *e)
 }
 
 int states_fetch(states *t, int64_t step, error *e) {
-  device *dev = t->shot->dev;
+  device *dev = t->of->dev;
   bool away;
   char *at = states_at(t, step, &away);
   t->waiting = away ? step : -1;
@@ -126,7 +124,7 @@ int states_fetch(states *t, int64_t step, error *e) {
 }
 
 int states_restore(states *t, int64_t step, const stepper *p, error *e) {
-  device *dev = t->shot->dev;
+  device *dev = t->of->dev;
   bool away;
   char *at = states_at(t, step, &away);
   if (away && t->waiting != step) TRY(states_fetch(t, step, e));

@@ -1,20 +1,16 @@
 /* --dry-run: prints what a run would do and need. */
 #include "run.h"
 #include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
 #include <string.h>
 #include "base/error_mpi.h"
-#include "survey/gradient.h"
-#include "io/message.h"
+#include "io/bytes/message.h"
 #include "physics/fd.h"
-#include "survey/announce.h"
-#include "survey/report.h"
-#include "shot/initial_file.h"
 #include "propagator/maps.h"
-#include "shot/shot.h"
-#include "survey/restart.h"
-#include "survey/save_field.h"
+#include "shot/initial_file.h"
 #include "shot/storage.h"
-#include "shot/warnings.h"
+#include "survey/save_field.h"
 
 static double dry_run_mib(double bytes) {
   return bytes / 1048576;
@@ -26,26 +22,26 @@ typedef struct run_needs {
   double copies; /* of what is saved: pinned, at most */
 } run_needs;
 
-static void dry_run_needs(const shot *s, run_needs *n) {
-  const config *c = s->config;
-  const slab *z = &s->engine->slab;
-  size_t on_device = 0, pinned = 0;
+static void dry_run_needs(const propagator *p, run_needs *n) {
+  const config *c = p->config;
+  const slab *z = &p->engine->slab;
+  size_t on_device[2] = {0}, pinned[2] = {0};
   field_set f;
-  shot_fields(s, &f);
+  propagator_fields(p, &f);
   *n = (run_needs){.device = engine_bytes(c, z)};
-  sources_bytes(&s->sources, &on_device, &pinned);
-  const receivers_size traces = receivers_bytes(&s->receivers);
-  n->device += (double)on_device + (double)traces.on_device;
+  injector_bytes(&p->injector, &on_device[0], &pinned[0]);
+  sampler_bytes(&p->sampler, &on_device[1], &pinned[1]);
+  n->device += (double)on_device[0] + (double)on_device[1];
   const bool checkpoints = c->checkpoint_every_steps > 0 || c->checkpoint_every_seconds > 0;
   n->copies =
       WRITER_ROOM * sizeof(float) * (double)(checkpoints ? fields_saved(&f, z) : snapshot_field_floats(z));
-  n->pinned = (absorb_bytes(c, z) ? ABSORB_PINNED : 0) + (double)transfer_staging_bytes(z) + (double)pinned +
-              (double)traces.pinned;
+  n->pinned = (absorb_bytes(c, z) ? ABSORB_PINNED : 0) + (double)transfer_staging_bytes(z) +
+              (double)pinned[0] + (double)pinned[1];
   if (z->lower != SLAB_NO_RANK) n->pinned += 2.0 * RADIUS * (double)z->plane * sizeof(float);
   if (z->upper != SLAB_NO_RANK) n->pinned += 2.0 * RADIUS * (double)z->plane * sizeof(float);
 }
 
-static void dry_run_partition(const shot *s, const run_needs *n) {
+static void dry_run_partition(const propagator *p, const shot *s, const run_needs *n) {
   const slab z = s->engine->slab;
   const slab_counts planes = slab_planes(&z);
   log_line(s->log, "partition along z: %d rank%s, %d to %d planes each%s", s->engine->ranks,
@@ -59,18 +55,18 @@ static void dry_run_partition(const shot *s, const run_needs *n) {
            "up to %.1f MiB for copies of what is saved",
            dry_run_mib(n->device), dry_run_mib(n->pinned),
            dry_run_mib((double)s->io.way->block_bytes * s->io.way->threads), dry_run_mib(n->copies));
-  const receivers *r = &s->receivers;
+  const receivers *r = &s->at.receivers;
   if (r->count)
     log_line(s->log, "%d receiver%s: traces of %.1f MiB %s of this rank, a file of %.1f MiB", r->count,
-             r->count == 1 ? "" : "s", dry_run_mib((double)receivers_bytes(r).traces),
+             r->count == 1 ? "" : "s", dry_run_mib((double)receivers_bytes(r)),
              r->in_file ? "on the disk" : "on the host", dry_run_mib((double)receivers_file_bytes(r)));
   if (config_has_maps(s->config))
     log_line(s->log, "maps: %.1f MiB of this rank's device memory, a file %s" MAPS_ENDING " of %.1f MiB",
-             dry_run_mib(maps_bytes(s)), s->config->output_path, dry_run_mib(maps_file_bytes(s->config)));
+             dry_run_mib(maps_bytes(p)), s->config->output_path, dry_run_mib(maps_file_bytes(s->config)));
 }
 
 /* Logs the phase velocity of waves `of`, which errors of space and, unless courant is 0, of time change. */
-static void dry_run_phase_velocity(const shot *s, const announce_waves *w, double courant, const char *of) {
+static void dry_run_phase_velocity(const shot *s, const shot_waves *w, double courant, const char *of) {
   const double TOLERATED = 0.01;
   const int order = s->config->space_order;
   const double off = fd_phase_velocity(order, w->points, courant) - 1;
@@ -87,14 +83,14 @@ static void dry_run_phase_velocity(const shot *s, const announce_waves *w, doubl
 static void dry_run_wavelengths(const shot *s) {
   const config *c = s->config;
   const physics *p = &s->engine->physics;
-  announce_waves w;
-  if (!announce_find_waves(s, &w)) return;
+  shot_waves w;
+  if (!shot_find_waves(s, &w)) return;
   const double points = p->medium[0].min / (w.dominant * w.spacing),
                courant = p->medium[0].min * p->dt / w.spacing;
   log_line(s->log, "points per wavelength: %.1f at %.4g Hz, %.1f at %.4g Hz, above which little lies", points,
            w.dominant, w.points, w.highest);
   if (w.points <= 2) return;
-  const bool exact = s->receivers.time.removed,
+  const bool exact = s->at.receivers.time.removed,
              fields = c->output_final || c->output_every || config_has_maps(c);
   if (exact) dry_run_phase_velocity(s, &w, 0, " in traces");
   if (!exact || fields) dry_run_phase_velocity(s, &w, courant, exact ? " in fields" : "");
@@ -117,14 +113,15 @@ static void dry_run_physics(const shot *s) {
 }
 
 /* Prints the sum over ranks, too: ranks may share a GPU. */
-static int dry_run_device(shot *s, const run_needs *n, error *e) {
+static int dry_run_device(const shot *s, const run_needs *n, error *e) {
+  const device *dev = s->engine->dev;
   double all = 0;
   MPI_TRY(e, MPI_Reduce(&n->device, &all, 1, MPI_DOUBLE, MPI_SUM, 0, s->engine->comm));
-  log_line(s->log, "device: %s, %.1f MiB of memory; all ranks together need %.1f MiB", s->dev->description,
-           dry_run_mib((double)s->dev->total_bytes), dry_run_mib(all));
-  if (s->dev->room > 0 && n->device > (double)s->dev->room)
+  log_line(s->log, "device: %s, %.1f MiB of memory; all ranks together need %.1f MiB", dev->description,
+           dry_run_mib((double)dev->total_bytes), dry_run_mib(all));
+  if (dev->room > 0 && n->device > (double)dev->room)
     log_line(s->log, "warning: that is more than this device has: the run would fail here");
-  if (s->dev->warning[0]) log_line(s->log, "warning: %s", s->dev->warning);
+  if (dev->warning[0]) log_line(s->log, "warning: %s", dev->warning);
   return 0;
 }
 
@@ -163,7 +160,7 @@ static int dry_run_check_fields(const shot *s, error *e) {
 }
 
 /* Collective, agreed. */
-static int dry_run_check_files(shot *s, error *e) {
+static int dry_run_check_files(const propagator *p, shot *s, error *e) {
   const config *c = s->config;
   for (int i = 0; i < EQUATION_MEDIA; i++) {
     double number;
@@ -171,139 +168,167 @@ static int dry_run_check_files(shot *s, error *e) {
         physics_medium(c, i, &number); /* its values have been read for the stability bound */
     if (medium) dry_run_tell_input(s, medium);
   }
-  if (!s->from) TRY(dry_run_check_fields(s, e));
-  TRY(sources_check(&s->sources, c, e));
+  if (!s->of.from) TRY(dry_run_check_fields(s, e));
+  TRY(sources_check(&s->at.sources, c, e));
   TRY(shot_check_paths(s, e));
-  TRY(announce_check_report(s, e));
+  TRY(announce_check_report(s->engine, e));
   log_line(s->log, "output paths are writable");
   TRY(shot_make_folders(s, true, true, e));
-  TRY(save_field_begin(s, true, e));
-  return storage_check(s, receivers_disk_bytes(&s->receivers) + maps_file_bytes(s->config), true, e);
+  TRY(save_field_clear(s, true, e));
+  return storage_check(s, p, true, e);
 }
 
-static int dry_run_describe(const job *j, shot *s, error *e) {
+/* What the way back needs, and what the traces of a shot are compared with. */
+static int dry_run_gradient(survey_slot *t, bool tells, error *e) {
+  if (gradient_plan(&t->back, &t->batch, e)) return e->id;
+  if (tells) gradient_announce(&t->back, t->v->log);
+  return gradient_check(&t->back, 0, e);
+}
+
+static int dry_run_describe(survey_slot *t, error *e) {
+  const propagator *p = &t->batch.p;
+  const shot *s = t->batch.shots[0];
   const config *c = s->config;
   run_needs n;
-  log_line(s->log, "%s", s->saves.config_text);
-  announce_remarks(s);
+  log_line(s->log, "%s", s->config_text);
+  shot_remarks_common(s);
+  shot_remarks(s);
   announce_left(s);
   dry_run_physics(s);
-  dry_run_needs(s, &n);
-  dry_run_partition(s, &n);
+  dry_run_needs(p, &n);
+  dry_run_partition(p, s, &n);
   TRY(dry_run_device(s, &n, e));
   log_line(s->log, "kernel %s, transport %s, overlap %s, io %s", c->kernel, transport_name(c->transport),
            c->overlap ? "on" : "off", io_name(s->io.mode));
   dry_run_output(s);
-  gradient back = {.dry = true};
-  TRY(gradient_share(s, j->shares, &back.shares, e));
-  if (!gradient_plan(&back, s, e)) {
-    gradient_announce(&back);
-    gradient_check(&back, 0, s, e);
-  }
-  gradient_close(&back);
-  return e->id;
+  TRY(gradient_share(&t->batch, t->v->several ? survey_shares(t->v) : 1, &t->back.shares, e));
+  return dry_run_gradient(t, true, e);
 }
 
 /* --- the other shots of a survey ---------------------------------------------------------------------------------- */
 
 /* The message of the configuration of shot i, to all ranks. */
-static int dry_run_take(const job *j, int i, message *m, error *e) {
-  const shot_lines *lines = j->survey.lines;
+static int dry_run_take(const survey *v, int i, message *m, error *e) {
+  const shot_lines *lines = v->job.lines.lines;
   config made;
   const config *c = &made;
-  if (lines && !config_make(&made, j->survey.given, &lines->list[i], e)) {
+  if (lines && !config_make(&made, v->job.lines.given, &lines->list[i], e)) {
     config_single(&made);
     files_carry_config(m, &c);
     config_free(&made);
   }
-  TRY(error_agree(e, j->files->compute));
-  return message_share(m, j->files->compute, e);
+  TRY(error_agree(e, v->active));
+  return message_share(m, v->active, e);
 }
 
 /* An initial field of its own: that of the first shot has been read. */
-static int dry_run_check_own(const job *j, const shot *s, error *e) {
+static int dry_run_check_own(const survey *v, const shot *s, error *e) {
   const config *c = s->config;
-  const bool same = strcmp(c->initial_file, j->config->initial_file) == 0;
+  const bool same = strcmp(c->initial_file, v->job.config->initial_file) == 0;
   return c->initial == INITIAL_FILE && !same ? initial_file_read(s, dry_run_take_nothing, NULL, e) : 0;
 }
 
 /* Can the shot be placed, are its files there, and its observed traces its own? Better refused now than after all
  * others. */
-static int dry_run_other(const job *j, engine *g, int i, warnings *warns, error *e) {
-  const shot_lines *lines = j->survey.lines;
-  run_log silent = {.to = NULL};
-  warnings_hear(&silent, warns);
-  shot s = {.engine = NULL};
-  gradient back = {.dry = true};
-  message m = {0};
-  const config *c;
-  if (!dry_run_take(j, i, &m, e)) {
-    files_carry_config(&m, &c);
-    const shot_setup setup = {c, j->command, &silent, NULL, NULL, NULL};
-    if (!shot_plan(&s, g, &setup, e) && !sources_check(&s.sources, c, e) && !dry_run_check_own(j, &s, e) &&
-        !gradient_plan(&back, &s, e) && !gradient_check(&back, 0, &s, e))
-      announce_shot(&s);
+static int dry_run_shot(survey_slot *t, survey_shot *one, error *e) {
+  survey *v = t->v;
+  shot *s = &one->shot;
+  TRY(survey_plan_shot(v, one, &one->silent, e));
+  TRY(sources_check(&s->at.sources, s->config, e));
+  TRY(dry_run_check_own(v, s, e));
+  TRY(survey_join(t, &one, 1, e));
+  TRY(dry_run_gradient(t, false, e));
+  shot_warn_of_time(s);
+  shot_remarks(s);
+  return 0;
+}
+
+static int dry_run_other(survey *v, int i, warnings *warns, error *e) {
+  const shot_lines *lines = v->job.lines.lines;
+  survey_shot one = {.order.number = i + 1, .from.from.fd = -1};
+  survey_slot t = {.v = v, .back.dry = true};
+  warnings_hear(&one.silent, warns);
+  if (!dry_run_take(v, i, &one.message, e)) {
+    files_carry_config(&one.message, &one.order.config);
+    dry_run_shot(&t, &one, e);
   }
-  gradient_close(&back);
-  shot_close(&s);
-  message_free(&m);
-  if (!e->id || !lines) return error_agree(e, j->files->compute);
+  gradient_close(&t.back);
+  batch_close(&t.batch);
+  shot_close(&one.shot);
+  message_free(&one.message);
+  if (!e->id || !lines) return error_agree(e, v->active);
   const error bare = *e;
   *e = (error){0};
   error_set(e, ERROR_HERE, bare.id, "%s:%d: %.*s", lines->file, lines->list[i].line,
             ERROR_TEXT - 2 * CONFIG_TEXT, bare.text);
-  return error_agree(e, j->files->compute);
+  return error_agree(e, v->active);
 }
 
 /* first: what the first shot warns of. */
-static int dry_run_others(const job *j, engine *g, const warnings *first, error *e) {
-  const shot_lines *lines = j->survey.lines;
+static int dry_run_others(survey *v, const warnings *first, error *e) {
+  const shot_lines *lines = v->job.lines.lines;
   int count = lines ? lines->count : 0;
   warnings_tally all = {.list = NULL};
-  TRY(message_broadcast(&count, sizeof count, j->files->compute, e));
+  TRY(message_broadcast(&count, sizeof count, v->active, e));
   if (!warnings_add(&all, first, 0, e)) warnings_add(&all, first, 1, e);
-  error_agree(e, j->files->compute);
+  error_agree(e, v->active);
   for (int i = 1; i < count && !e->id; i++) {
     warnings one;
-    if (!dry_run_other(j, g, i, &one, e)) warnings_add(&all, &one, i + 1, e);
-    error_agree(e, j->files->compute);
+    if (!dry_run_other(v, i, &one, e)) warnings_add(&all, &one, i + 1, e);
+    error_agree(e, v->active);
   }
-  if (lines && !e->id) warnings_tell(&all, lines, j->log);
+  if (lines && !e->id) warnings_tell(&all, lines, v->log);
   warnings_free(&all);
   return e->id;
 }
 
 /* --- the whole ---------------------------------------------------------------------------------------------------- */
 
-/* As run does, but for the steps. `from` as there. */
-static int dry_run_leg(const job *j, const checkpoint *from, double *seconds, error *e) {
-  engine g = {.dev = NULL};
-  shot s = {.engine = NULL};
-  const bool restarts = from->name[0];
+/* What a run would do, and with what. */
+static int dry_run_first(survey *v, error *e) {
+  survey_shot *one = &v->one;
+  survey_slot t = {.v = v, .back.dry = true};
   warnings first = {.count = 0};
-  run_plan(j, &g, &s, restarts ? from : NULL, false, e);
-  const request verify = {FILES_VERIFY_CHECKPOINT, .own.from = from};
-  if (!e->id && restarts && !files_do(j->files, &verify, e))
-    log_line(j->log, "restart from %s, step %" PRId64 ": it is intact and of this run", from->name,
-             from->step);
-  if (j->survey.lines) warnings_hear(j->log, &first);
-  if (!e->id) dry_run_describe(j, &s, e);
-  j->log->hear = NULL;
-  if (!error_agree(e, j->files->compute) && !dry_run_check_files(&s, e) && !dry_run_others(j, &g, &first, e))
-    log_line(j->log, "dry run: everything is in place");
-  const int64_t left = g.physics.steps - (restarts ? from->step : 0);
-  shot_close(&s);
-  engine_close(&g);
-  if (!e->id && j->options->measure) run_estimate(j, left > 0 ? left : 0, seconds, e);
-  return e->id;
+  if (one->from.from.name[0])
+    log_line(v->log, "restart from %s, step %" PRId64 ": it is intact and of this run", one->from.from.name,
+             one->from.from.step);
+  if (v->job.lines.lines) warnings_hear(v->log, &first);
+  if (!survey_join(&t, &one, 1, e)) dry_run_describe(&t, e);
+  v->log->hear = NULL;
+  if (!error_agree(e, v->active) && !dry_run_check_files(&t.batch.p, &one->shot, e) &&
+      !dry_run_others(v, &first, e))
+    log_line(v->log, "dry run: everything is in place");
+  gradient_close(&t.back);
+  batch_close(&t.batch);
+  return error_agree(e, v->active);
 }
 
-int dry_run(const job *j, double *seconds, error *e) {
-  restart r = {
-      .name = j->options->restart, .path = j->config->checkpoint_path, .log = j->log, .files = j->files};
-  TRY(restart_open(&r, e));
-  do dry_run_leg(j, &r.from, seconds, e);
-  while (restart_pass_over(&r, e));
-  restart_close(&r);
-  return e->id;
+static int dry_run_measure(const job *j, survey *v, error *e) {
+  const checkpoint *from = &v->one.from.from;
+  const int64_t left = v->engine.physics.steps - (from->name[0] ? from->step : 0);
+  const int shots = v->several && v->job.lines.lines ? v->job.lines.lines->count : 0;
+  double seconds = 0;
+  TRY(run_estimate(j, v, left > 0 ? left : 0, &seconds, e));
+  if (shots)
+    log_line(v->log, "estimate: %d shots take %.4g s, without what writes them", shots,
+             seconds * ceil((double)shots / v->parts.count));
+  return 0;
+}
+
+int dry_run(const job *j, error *e) {
+  survey *v;
+  survey_job what = run_job(j, j->config);
+  ALLOC(e, v, 1, "the configuration"); /* the stack may be small */
+  TRY(error_agree(e, j->files->compute));
+  what.profile = false, what.verifies = true;
+  if (!survey_plan(v, &what, e) && survey_active(v)) {
+    if (v->several && !v->one.planned) survey_plan_shot(v, &v->one, v->log, e);
+    if (!e->id) dry_run_first(v, e);
+    if (!e->id && v->job.lines.lines)
+      log_line(v->log, "survey: %d shots, all lines are in order", v->job.lines.lines->count);
+    if (!e->id && j->options->measure) dry_run_measure(j, v, e);
+  }
+  survey_close(v);
+  free(v);
+  return error_agree(e, j->files->compute);
 }

@@ -127,21 +127,15 @@ static int main_job(int argc, char **argv, const cli *options, MPI_Comm comm, er
   char *command = e->id ? NULL : main_join_command(argc, argv, e);
   if (command) {
     run_log log = main_open_log(options, c, rank);
-    job j = {c, options, command, &log, &f, MPI_COMM_NULL, 1, 1, {NULL, NULL}};
+    const job j = {c,    options, command,
+                   &log, &f,      {survey.given, survey.given && c->survey_file[0] ? &survey.lines : NULL}};
     field_io_start();
     files_open(&f, comm, c->io, e);
-    j.beside = f.compute;
     if (!e->id) f.way->log = &log;
     if (!e->id && f.server)
       files_serve(&f, c, stop_signal, e);
     else if (!e->id) {
-      const survey_lines lines = {survey.given, &survey.lines};
-      if (gradient_time(c, &f, &log, e))
-        ; /* the observed traces cannot be read */
-      else if (c->survey_file[0])
-        options->dry_run ? dry_run_survey(&j, lines, e) : run_survey(&j, lines, e);
-      else
-        options->dry_run ? dry_run(&j, NULL, e) : run(&j, e);
+      if (!gradient_time(c, &f, &log, e)) options->dry_run ? dry_run(&j, e) : run(&j, e);
       files_dismiss(&f, e);
     }
     files_close(&f);

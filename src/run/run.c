@@ -1,18 +1,27 @@
-/* A run: one engine, one shot. */
+/* A run, a benchmark, the tests of a gradient: what the driver opens is the same. */
 #include "run.h"
-#include <stdlib.h>
 #include <inttypes.h>
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
-#include "survey/announce.h"
 #include "base/error_mpi.h"
 #include "survey/verify.h"
-#include "survey/restart.h"
 
-int run_plan(const job *j, engine *g, shot *s, const checkpoint *from, bool profile, error *e) {
-  const engine_setup setup = {j->config, j->files, j->log, from ? from->dt : 0, profile, j->beside, j->stack};
-  TRY(engine_plan(g, &setup, e));
-  return shot_plan(s, g, &(shot_setup){j->config, j->command, j->log, from, NULL, NULL}, e);
+/* What it takes: the stack may be small. */
+typedef struct run_memory {
+  config c;
+  survey v;
+} run_memory;
+
+survey_job run_job(const job *j, const config *c) {
+  return (survey_job){.config = c,
+                      .command = j->command,
+                      .log = j->log,
+                      .files = j->files,
+                      .restart = config_has_gradient(c) ? NULL : j->options->restart,
+                      .profile =
+                          !j->options->quiet || c->report_file[0], /* somebody reads the phases' times */
+                      .lines = j->survey};
 }
 
 /* --- a benchmark ------------------------------------------------------------------------------------------------- */
@@ -22,180 +31,160 @@ static int64_t run_warm_up(int64_t steps) {
   return steps < 10 ? steps : 10;
 }
 
+/* Makes a configuration that of a benchmark. The field is random: nothing about it is easy for a cache or the hardware. */
+static void run_time_config(config *timed, int64_t steps) {
+  timed->timed = true;
+  timed->initial = INITIAL_RANDOM, timed->previous = PREVIOUS_REST;
+  timed->output_every = timed->check_every = 0;
+  timed->output_final = true; /* no remark: it saves nothing in any case */
+  timed->steps = run_warm_up(steps) + steps;
+  timed->end_time = timed->maps_from = timed->maps_until = 0;
+  timed->gradient_observed[0] = timed->gradient_residual[0] = '\0';
+}
+
 /* Loads the fields and does the planned steps but for the last `steps`, which are timed. */
-static int run_begin_benchmark(shot *s, int64_t steps, error *e) {
-  const int64_t warm_up = s->engine->physics.steps - steps;
-  TRY(announce_check_report(s, e));
-  TRY(shot_load(s, e));
-  while (s->stepper.step < warm_up)
-    if (stepper_advance(&s->stepper, warm_up - s->stepper.step, e)) error_abort(e, s->engine->comm);
-  if (stepper_reset_phases(&s->stepper, e)) error_abort(e, s->engine->comm);
+static int run_warm(batch *b, int64_t steps, error *e) {
+  stepper *p = &b->p.stepper;
+  const int64_t warm_up = b->p.engine->physics.steps - steps;
+  TRY(batch_load(b, e));
+  while (p->step < warm_up)
+    if (stepper_advance(p, warm_up - p->step, e)) error_abort(e, b->p.engine->comm);
+  if (stepper_reset_phases(p, e)) error_abort(e, b->p.engine->comm);
   return 0;
 }
 
-/* The configuration of a benchmark. The field is random: nothing about it is easy for a cache or the hardware. */
-static config run_timed_config(const config *c, int64_t steps) {
-  config timed = *c;
-  timed.timed = true;
-  timed.initial = INITIAL_RANDOM, timed.previous = PREVIOUS_REST;
-  timed.output_every = timed.check_every = 0;
-  timed.output_final = true; /* no remark: it saves nothing in any case */
-  timed.steps = run_warm_up(steps) + steps;
-  timed.end_time = timed.maps_from = timed.maps_until = 0;
-  timed.gradient_observed[0] = timed.gradient_residual[0] = '\0';
-  return timed;
+static int run_benchmark(const job *j, survey_slot *t, error *e) {
+  batch *b = &t->batch;
+  const engine *g = b->p.engine;
+  const shot *s = b->shots[0];
+  TRY(run_warm(b, j->options->benchmark, e));
+  announce_left(s);
+  TRY(shot_make_folders(s, false, false, e));
+  watchdog_open(&b->p.stepper.watch, g->comm, j->config->watchdog_seconds, b->p.stepper.step, e);
+  if (!e->id) batch_steps(b, false, e);
+  watchdog_close(&b->p.stepper.watch);
+  if (!e->id && !announce_report(b, e) && g->config->report_file[0])
+    announce_files(s, g->config->report_file);
+  return batch_end(b, e);
 }
 
-/* Does so many steps, and sets s->loop to their time, which is the same on every rank. */
-static int run_time(shot *s, int64_t steps, error *e) {
-  const int64_t last = s->stepper.step + steps;
-  MPI_TRY(e, MPI_Barrier(s->engine->comm));
+/* --- how long a run takes ------------------------------------------------------------------------------------------ */
+
+/* Does so many steps, and sets b->loop to their time, which is the same on every rank. */
+static int run_time(batch *b, int64_t steps, error *e) {
+  stepper *p = &b->p.stepper;
+  const MPI_Comm comm = b->p.engine->comm;
+  const int64_t last = p->step + steps;
+  MPI_TRY(e, MPI_Barrier(comm));
   double seconds = -MPI_Wtime();
-  while (s->stepper.step < last)
-    if (stepper_advance(&s->stepper, last - s->stepper.step, e)) error_abort(e, s->engine->comm);
-  if (stepper_sync(&s->stepper, e)) error_abort(e, s->engine->comm);
+  while (p->step < last)
+    if (stepper_advance(p, last - p->step, e)) error_abort(e, comm);
+  if (stepper_sync(p, e)) error_abort(e, comm);
   seconds += MPI_Wtime();
-  MPI_TRY(e, MPI_Allreduce(MPI_IN_PLACE, &seconds, 1, MPI_DOUBLE, MPI_MAX, s->engine->comm));
-  s->loop = (loop_times){.steps = steps, .seconds = seconds};
+  MPI_TRY(e, MPI_Allreduce(MPI_IN_PLACE, &seconds, 1, MPI_DOUBLE, MPI_MAX, comm));
+  b->loop = (loop_times){.steps = steps, .seconds = seconds};
   return 0;
 }
 
 /* Times as many steps as take about two seconds, judged by the first few, and no more than are left. */
-static int run_sample(shot *s, error *e) {
+static int run_sample(batch *b, error *e) {
   const double SECONDS = 2;
-  const int64_t few = run_warm_up(s->engine->physics.steps);
-  TRY(run_time(s, few, e));
-  const double more = floor(SECONDS * (double)few / fmax(s->loop.seconds, 1e-9));
-  const int64_t left = s->engine->physics.steps - s->stepper.step;
+  const int64_t steps = b->p.engine->physics.steps, few = run_warm_up(steps);
+  TRY(run_time(b, few, e));
+  const double more = floor(SECONDS * (double)few / fmax(b->loop.seconds, 1e-9));
+  const int64_t left = steps - b->p.stepper.step;
   if (left < 1 || more < 1) return 0;
-  return run_time(s, more < (double)left ? (int64_t)more : left, e);
+  return run_time(b, more < (double)left ? (int64_t)more : left, e);
 }
 
-static void run_log_estimate(const shot *s, const config *c, int64_t steps) {
-  const loop_times *t = &s->loop;
+static void run_log_estimate(run_log *log, const loop_times *t, const config *c, int64_t steps) {
   const double each = t->seconds / (double)t->steps, all = each * (double)steps;
-  log_line(s->log, "measured: %" PRId64 " step%s in %.4g s, %.4g Gpts/s", t->steps, t->steps == 1 ? "" : "s",
+  log_line(log, "measured: %" PRId64 " step%s in %.4g s, %.4g Gpts/s", t->steps, t->steps == 1 ? "" : "s",
            t->seconds, config_points(c) / each * 1e-9);
-  log_line(s->log,
+  log_line(log,
            "estimate: %" PRId64 " steps take %.4g s (%" PRId64
            ":%02d:%02d), longer where saving keeps them waiting",
            steps, all, (int64_t)(all / 3600), (int)fmod(all / 60, 60), (int)fmod(all, 60));
   if (c->max_seconds > 0 && all > c->max_seconds)
-    log_line(s->log, "warning: [time] max_seconds = %g ends the run before, after a checkpoint",
-             c->max_seconds);
+    log_line(log, "warning: [time] max_seconds = %g ends the run before, after a checkpoint", c->max_seconds);
 }
 
-int run_estimate(const job *j, int64_t steps, double *seconds, error *e) {
+int run_estimate(const job *j, const survey *v, int64_t steps, double *seconds, error *e) {
   const int64_t LEAST = 20; /* steps: fewer tell nothing */
   const int64_t timed = steps > LEAST ? steps : LEAST;
-  const config c = run_timed_config(j->config, timed);
-  const bool progress = j->log->progress;
-  job sample = *j;
-  engine g = {.dev = NULL};
-  shot s = {.engine = NULL};
-  sample.config = &c, sample.stack = 1;
-  j->log->progress = false;
-  if (!run_plan(&sample, &g, &s, NULL, false, e) && !engine_open(&g, e) && !shot_open(&s, e) &&
-      !run_begin_benchmark(&s, timed, e) && !run_sample(&s, e))
-    run_log_estimate(&s, j->config, steps);
-  if (seconds) *seconds = s.loop.steps ? s.loop.seconds / (double)s.loop.steps * (double)steps : 0;
-  j->log->progress = progress;
-  shot_close(&s);
-  engine_close(&g);
+  const bool progress = v->log->progress;
+  run_memory *m;
+  survey_slot *t;
+  ALLOC(e, m, 1, "the configuration");
+  TRY(error_agree(e, v->active));
+  m->c = *j->config;
+  run_time_config(&m->c, timed);
+  config_single(&m->c);
+  const survey_job sample = {
+      .config = &m->c, .command = j->command, .log = v->log, .files = v->files, .samples = true};
+  v->log->progress = false;
+  if (!survey_plan(&m->v, &sample, e) && !survey_open(&m->v, e) && !survey_batch(&m->v, &t, e) &&
+      !run_warm(&t->batch, timed, e) && !run_sample(&t->batch, e)) {
+    const loop_times *times = &t->batch.loop;
+    run_log_estimate(v->log, times, j->config, steps);
+    *seconds = times->steps ? times->seconds / (double)times->steps * (double)steps : 0;
+  }
+  v->log->progress = progress;
+  survey_close(&m->v);
+  free(m);
   return e->id;
 }
 
 /* --- the whole --------------------------------------------------------------------------------------------------- */
 
-/* Once, unless the checkpoint before, which was passed over, had another time step. */
-static int run_announce(const shot *s, double *told, error *e) {
-  const double dt = s->engine->physics.dt;
-  if (*told != dt) TRY(announce(s, e));
-  *told = dt;
-  return 0;
-}
-
-/* From the checkpoint, or the start, to the end. *told: the time step that the log has, or 0. */
-static int run_leg(const job *j, const checkpoint *from, double *told, error *e) {
-  engine g = {.dev = NULL};
-  shot s = {.engine = NULL};
-  gradient back = {.shot = NULL};
-  const int64_t timed = j->options->benchmark;                          /* steps; 0: a normal run */
-  const bool profile = !j->options->quiet || j->config->report_file[0]; /* somebody reads the phases' times */
-  if (!run_plan(j, &g, &s, from->name[0] ? from : NULL, profile, e) && !gradient_plan(&back, &s, e) &&
-      !gradient_check(&back, 0, &s, e) && !engine_open(&g, e) && !shot_open(&s, e) &&
-      !gradient_open(&back, e) && !run_announce(&s, told, e)) {
-    gradient_announce(&back);
-    if (timed)
-      run_begin_benchmark(&s, timed, e);
-    else if (!announce_check_report(&s, e))
-      shot_begin(&s, e);
-    if (!e->id) announce_left(&s);
-    if (!e->id && timed) shot_make_folders(&s, false, false, e);
-    if (!e->id) watchdog_open(&s.stepper.watch, g.comm, j->config->watchdog_seconds, s.stepper.step, e);
-    if (!e->id) shot_steps(&s, !timed, e);
-    watchdog_close(&s.stepper.watch);
-    if (!e->id && !timed && !shot_finish(&s, e) && !shot_extra_steps(&s, e) && !shot_finish_traces(&s, e))
-      gradient_finish(&back, e);
-    if (!e->id) announce_report(&s, e);
-    shot_end(&s, e);
-    announce_files(&s);
-  }
-  gradient_close(&back);
-  shot_close(&s);
-  engine_close(&g);
+/* --verify-gradient: no file but the gradient's. */
+static int run_verify(const job *j, survey_slot *t, error *e) {
+  const shot *s = t->batch.shots[0];
+  TRY(shot_make_folders(s, true, false, e));
+  j->log->progress = false;
+  t->back.tests = true;
+  verify_gradient(&t->back, e);
+  batch_end(&t->batch, e);
+  announce_files(s, NULL);
   return e->id;
 }
 
-/* --verify-gradient: no file but the gradient's. */
-static int run_verify(const job *j, error *e) {
-  config *c = malloc(sizeof *c);
-  engine g = {.dev = NULL};
-  shot s = {.engine = NULL};
-  gradient back = {.tests = true};
-  job tests = *j;
-  if (!c) FAIL(e, OUT_OF_MEMORY, sizeof *c, "the configuration");
-  TRY(error_agree(e, j->files->compute));
-  *c = *j->config;
+/* Tests and measurements of one batch. */
+static int run_one(const job *j, survey *v, int (*does)(const job *j, survey_slot *t, error *e), error *e) {
+  survey_slot *t;
+  if (survey_open(v, e)) return e->id;
+  TRY(survey_batch(v, &t, e));
+  return does(j, t, e);
+}
+
+/* Makes a configuration that of what is asked for. */
+static void run_ask(const cli *o, config *c) {
+  if (o->benchmark) run_time_config(c, o->benchmark);
+  if (!o->verify) return;
   c->gradient_signals = true;
   c->gradient_initial = c->initial != INITIAL_ZERO || c->gradient_initial;
-  tests.config = c;
-  const shot_setup setup = {c, j->command, j->log, NULL, NULL, NULL};
-  if (!config_has_gradient(c))
-    FAIL(e, USAGE_OPTION, "--verify-gradient: only with [gradient] observed or adjoint_source");
-  if (!e->id && !run_plan(&tests, &g, &s, NULL, false, e) && !gradient_plan(&back, &s, e) &&
-      !gradient_check(&back, 0, &s, e) && !engine_open(&g, e) && !shot_open(&s, e) && !announce(&s, e) &&
-      !shot_make_folders(&s, true, false, e)) {
-    j->log->progress = false;
-    gradient_announce(&back);
-    verify_gradient(&back, &s, &setup, e);
-    shot_end(&s, e);
-    announce_files(&s);
-  }
-  gradient_close(&back);
-  shot_close(&s);
-  engine_close(&g);
-  free(c);
-  return e->id;
 }
 
 int run(const job *j, error *e) {
-  if (j->options->verify) return run_verify(j, e);
-  restart r = {
-      .name = j->options->restart, .path = j->config->checkpoint_path, .log = j->log, .files = j->files};
-  config *timed = j->options->benchmark ? malloc(sizeof *timed) : NULL; /* the stack may be small */
-  job leg = *j;
-  double told = 0;
-  const bool anew = config_has_gradient(j->config);
-  if (anew && r.name && strcmp(r.name, "auto") != 0) FAIL(e, GRADIENT_RESTART);
-  if (anew) r.name = NULL;
-  if (j->options->benchmark && !timed) FAIL(e, OUT_OF_MEMORY, sizeof *timed, "the configuration");
-  if (timed) *timed = run_timed_config(j->config, j->options->benchmark), leg.config = timed;
-  if (!error_agree(e, j->files->compute) && !restart_open(&r, e)) {
-    do run_leg(&leg, &r.from, &told, e);
-    while (restart_pass_over(&r, e));
-    restart_close(&r);
+  const cli *o = j->options;
+  const bool gradient = config_has_gradient(j->config);
+  run_memory *m;
+  ALLOC(e, m, 1, "the configuration");
+  if (gradient && o->restart && strcmp(o->restart, "auto") != 0 && !o->benchmark) FAIL(e, GRADIENT_RESTART);
+  if (o->verify && !gradient)
+    FAIL(e, USAGE_OPTION, "--verify-gradient: only with [gradient] observed or adjoint_source");
+  if (!error_agree(e, j->files->compute)) {
+    m->c = *j->config;
+    run_ask(o, &m->c);
+    const survey_job what = run_job(j, &m->c);
+    if (!survey_plan(&m->v, &what, e) && survey_active(&m->v)) {
+      if (o->benchmark || o->verify)
+        run_one(j, &m->v, o->verify ? run_verify : run_benchmark, e);
+      else
+        survey_run(&m->v, e);
+    }
+    survey_close(&m->v);
   }
-  free(timed);
-  return e->id;
+  free(m);
+  return error_agree(e, j->files->compute);
 }

@@ -132,13 +132,13 @@ static void fingerprint_add_maps(FILE *to, const shot *s) {
   for (int i = 0; i < config_frequencies(c); i++)
     snprintf(dft + strlen(dft), sizeof dft - strlen(dft), " %.17g", c->maps_dft[i]);
   fingerprint_add_key(to, "[maps]", "%s, dft%s, from %.17g until %.17g every %" PRId64, c->maps_quantities,
-                      dft, c->maps_from, maps_end_with_run(s) ? p->dt * (double)p->steps : c->maps_until,
+                      dft, c->maps_from, maps_end_with_run(&s->at) ? p->dt * (double)p->steps : c->maps_until,
                       c->maps_every);
 }
 
-char *fingerprint_make(const shot *s, error *e) {
+char *fingerprint_make(const shot *s, int64_t step, error *e) {
   const config *c = s->config;
-  const receivers *r = &s->receivers;
+  const receivers *r = &s->at.receivers;
   char *text = NULL;
   size_t bytes = 0;
   FILE *to = open_memstream(&text, &bytes);
@@ -152,9 +152,8 @@ char *fingerprint_make(const shot *s, error *e) {
   fingerprint_add_key(to, "[equation] type", "%s", equation_name(c->equation));
   fingerprint_add_physics(to, s);
   fingerprint_add_boundaries(to, c);
-  const int64_t from = s->from ? s->from->step : 0, done = s->stepper.step, steps = from > done ? from : done;
-  const int64_t felt = r->time.removed ? wavelet_reach(wavelet_end(steps)) : steps;
-  fingerprint_add_sources(to, c, &s->sources, felt + (c->sources_mode == SOURCES_IMPOSE));
+  const int64_t felt = r->time.removed ? wavelet_reach(wavelet_end(step)) : step;
+  fingerprint_add_sources(to, c, &s->at.sources, felt + (c->sources_mode == SOURCES_IMPOSE));
   if (c->receivers != RECEIVERS_NONE) fingerprint_add_receivers(to, c, r);
   if (config_has_maps(c)) fingerprint_add_maps(to, s);
   if (r->time.removed)

@@ -8,7 +8,7 @@
 /* The key of a run that removes dispersion from its traces. */
 #define FINGERPRINT_DISPERSION "[time] dispersion"
 
-/* checkpoint_meta.keys; to be freed. NULL after a failure. */
-char *fingerprint_make(const shot *s, error *e);
+/* checkpoint_meta.keys of a shot that has done `step` steps; to be freed. NULL after a failure. */
+char *fingerprint_make(const shot *s, int64_t step, error *e);
 
 #endif

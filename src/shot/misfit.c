@@ -127,7 +127,7 @@ static int misfit_read_all(misfit *m, const shot *s, bool dry, error *e) {
 }
 
 int misfit_open(misfit *m, const shot *s, const char *dataset, misfit_use use, error *e) {
-  const receivers *r = &s->receivers;
+  const receivers *r = &s->at.receivers;
   const misfit_places places = {"position", "receiver", r->count, (const double(*)[3])r->positions,
                                 use.given};
   *m = (misfit){.of = r, .dataset = dataset, .given = use.given, .value = NAN, .unit = 1};

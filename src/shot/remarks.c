@@ -4,8 +4,9 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include "survey/announce.h"
+#include "shot.h"
 #include "base/numbers.h"
+#include "base/stop.h"
 #include "acquisition/place.h"
 
 static const double REMARKS_JUMP = 0.01; /* of a wavelet's peak: a smaller one does no harm */
@@ -36,10 +37,10 @@ static bool remarks_held(const config *c, const double position[3]) {
 /* Does source i emit anything? A period after its peak a wavelet is over. */
 static bool remarks_sounds(const shot *s, int i) {
   const config *c = s->config;
-  if (remarks_held(c, s->sources.positions[i])) return false;
-  if (i >= c->source_count) return c->sources_mode == SOURCES_IMPOSE || !s->sources.set.use.silent;
+  if (remarks_held(c, s->at.sources.positions[i])) return false;
+  if (i >= c->source_count) return c->sources_mode == SOURCES_IMPOSE || !s->at.sources.set.use.silent;
   const source_config *from = &c->sources[i];
-  if (from->wavelet == WAVELET_FILE) return from->amplitude != 0 && !s->sources.uses[i].silent;
+  if (from->wavelet == WAVELET_FILE) return from->amplitude != 0 && !s->at.sources.uses[i].silent;
   return from->amplitude != 0 && from->t0 > -1 / from->f0;
 }
 
@@ -48,26 +49,26 @@ static int remarks_silent(const shot *s) {
   const config *c = s->config;
   int silent = 0, first = 0;
   char which[96] = "every source";
-  for (int i = 0; i < s->sources.count; i++)
+  for (int i = 0; i < s->at.sources.count; i++)
     if (!remarks_sounds(s, i) && silent++ == 0) first = i;
-  if (silent < s->sources.count && first < c->source_count)
-    snprintf(which, sizeof which, "%d of %d sources, first [source.%d],", silent, s->sources.count,
+  if (silent < s->at.sources.count && first < c->source_count)
+    snprintf(which, sizeof which, "%d of %d sources, first [source.%d],", silent, s->at.sources.count,
              c->sources[first].number);
-  else if (silent < s->sources.count)
+  else if (silent < s->at.sources.count)
     snprintf(which, sizeof which, "%d of %d sources, first row %d of [sources] positions,", silent,
-             s->sources.count, first - c->source_count);
+             s->at.sources.count, first - c->source_count);
   if (silent)
     log_line(
         s->log,
         "warning: %s emit%s nothing: amplitude or values are 0, the wavelet is over before the run (t0), "
         "or the place lies on a dirichlet face, where the field is 0",
-        which, silent < s->sources.count ? "" : "s");
-  return s->sources.count - silent;
+        which, silent < s->at.sources.count ? "" : "s");
+  return s->at.sources.count - silent;
 }
 
 /* How many wavelets there are: of each [source.N], then one for all of [sources], of the greatest signal. */
 static int remarks_wavelets(const shot *s) {
-  return s->config->source_count + (s->sources.set.count > 0);
+  return s->config->source_count + (s->at.sources.set.count > 0);
 }
 
 /* Where a wavelet is given, for messages. */
@@ -86,8 +87,8 @@ static const char *remarks_name(const shot *s, int wavelet, char name[REMARKS_NA
 static double remarks_begin(const shot *s, int source) {
   const config *c = s->config;
   const source_config *from = &c->sources[source];
-  if (source >= c->source_count) return s->engine->physics.dt * (double)s->sources.set.use.begin;
-  return from->wavelet == WAVELET_FILE ? s->engine->physics.dt * (double)s->sources.uses[source].begin
+  if (source >= c->source_count) return s->engine->physics.dt * (double)s->at.sources.set.use.begin;
+  return from->wavelet == WAVELET_FILE ? s->engine->physics.dt * (double)s->at.sources.uses[source].begin
                                        : fmax(0, from->t0 - 1 / from->f0);
 }
 
@@ -116,9 +117,9 @@ static double remarks_way(const config *c, const double from[3], const double to
 static double remarks_arrival(const shot *s, const double place[3]) {
   const config *c = s->config;
   double first = INFINITY;
-  for (int i = 0; i < s->sources.count; i++) {
+  for (int i = 0; i < s->at.sources.count; i++) {
     if (!remarks_sounds(s, i)) continue;
-    const double way = remarks_way(c, s->sources.positions[i], place);
+    const double way = remarks_way(c, s->at.sources.positions[i], place);
     first = fmin(first, remarks_begin(s, i) + way / s->engine->physics.medium[0].max);
   }
   return first;
@@ -129,7 +130,7 @@ static double remarks_arrival(const shot *s, const double place[3]) {
  * (docs/PERFORMANCE.md). */
 static double remarks_sampling(const shot *s) {
   const double CACHES = 5, ROW = 96; /* bytes of the lines that 8 points lie on, on average */
-  const receivers *r = &s->receivers;
+  const receivers *r = &s->at.receivers;
   const config *c = s->config;
   int low[3] = {INT_MAX, INT_MAX, INT_MAX}, high[3] = {0};
   double rows = 0, points = 0, around = 1, grid = 1;
@@ -156,7 +157,7 @@ static double remarks_sampling(const shot *s) {
 static void remarks_receivers(const shot *s, bool rest) {
   const double MUCH = 0.02;
   const config *c = s->config;
-  const receivers *r = &s->receivers;
+  const receivers *r = &s->at.receivers;
   const double sampling = c->receivers_interpolation == INTERPOLATION_SINC ? remarks_sampling(s) : 0;
   const double end = s->engine->physics.dt * (double)s->engine->physics.steps;
   double arrival = INFINITY;
@@ -166,7 +167,7 @@ static void remarks_receivers(const shot *s, bool rest) {
              "warning: [receivers] every = %" PRId64 ", but the run has %" PRId64
              " steps: traces are one sample, of the beginning",
              c->receivers_every, s->engine->physics.steps);
-  rest = rest && (double)r->count * s->sources.count < 1e9; /* ways; more take seconds */
+  rest = rest && (double)r->count * s->at.sources.count < 1e9; /* ways; more take seconds */
   for (int i = 0; i < r->count; i++) {
     if (remarks_held(c, r->positions[i]) && held++ == 0) first = i;
     if (rest && arrival > end) arrival = fmin(arrival, remarks_arrival(s, r->positions[i]));
@@ -204,15 +205,15 @@ static bool remarks_damped(const config *c, const double position[3]) {
 
 static void remarks_layers(const shot *s) {
   const config *c = s->config;
-  const receivers *r = &s->receivers;
+  const receivers *r = &s->at.receivers;
   int sources = 0, receivers = 0;
-  for (int i = 0; i < s->sources.count; i++) sources += remarks_damped(c, s->sources.positions[i]);
+  for (int i = 0; i < s->at.sources.count; i++) sources += remarks_damped(c, s->at.sources.positions[i]);
   for (int i = 0; i < r->count; i++) receivers += remarks_damped(c, r->positions[i]);
   if (sources || receivers)
     log_line(s->log,
              "warning: %d of %d sources and %d of %d receivers lie in absorbing layers, which damp their "
              "waves: move them at least %d points away from these faces",
-             sources, s->sources.count, receivers, r->count, c->boundary_width);
+             sources, s->at.sources.count, receivers, r->count, c->boundary_width);
 }
 
 /* --- wavelets --------------------------------------------------------------------------------------------------- */
@@ -230,14 +231,14 @@ static void remarks_uncovered(const shot *s) {
   const physics *p = &s->engine->physics;
   int first = -1, count = 0;
   for (int i = 0; i < remarks_wavelets(s); i++) {
-    const wavelet_use *u = &s->sources.uses[i];
+    const wavelet_use *u = &s->at.sources.uses[i];
     const bool imposed = i == c->source_count && c->sources_mode == SOURCES_IMPOSE;
     if (!remarks_sounds(s, i) || !u->rows || u->begin >= u->end || imposed) continue;
     if (u->begin == 0 && u->end == p->steps) continue;
     if (count++ == 0) first = i;
   }
   if (first < 0) return;
-  const wavelet_use *u = &s->sources.uses[first];
+  const wavelet_use *u = &s->at.sources.uses[first];
   char before[64] = "", after[96] = "", more[48], name[REMARKS_NAME];
   if (u->begin > 0)
     snprintf(before, sizeof before, " before step %" PRId64 " (%.4g s)", u->begin, p->dt * (double)u->begin);
@@ -254,7 +255,7 @@ static void remarks_stretched(const shot *s) {
   char more[48], name[REMARKS_NAME];
   int first = -1, count = 0;
   for (int i = 0; i < remarks_wavelets(s); i++)
-    if (remarks_sounds(s, i) && s->sources.uses[i].rows == WAVELET_STEPS && count++ == 0) first = i;
+    if (remarks_sounds(s, i) && s->at.sources.uses[i].rows == WAVELET_STEPS && count++ == 0) first = i;
   if (first < 0 || s->config->dt > 0) return;
   log_line(s->log,
            "warning: %s has a value for every step, and dt = auto depends on the model: "
@@ -268,14 +269,15 @@ static void remarks_abrupt(const shot *s) {
   char more[48], cure[64] = "let its table begin near 0", name[64] = "[sources] signals start";
   int first = -1, count = 0;
   for (int i = 0; i < remarks_wavelets(s); i++)
-    if (remarks_sounds(s, i) && s->sources.uses[i].start > REMARKS_JUMP && count++ == 0) first = i;
+    if (remarks_sounds(s, i) && s->at.sources.uses[i].start > REMARKS_JUMP && count++ == 0) first = i;
   if (first < 0) return;
   if (first < c->source_count) snprintf(name, sizeof name, "[source.%d] starts", c->sources[first].number);
-  if (!s->sources.uses[first].rows) snprintf(cure, sizeof cure, "take t0 = %.4g", 1.5 / c->sources[first].f0);
+  if (!s->at.sources.uses[first].rows)
+    snprintf(cure, sizeof cure, "take t0 = %.4g", 1.5 / c->sources[first].f0);
   log_line(s->log,
            "warning: %s at %.3g %% of its peak: the jump holds frequencies that no grid "
            "resolves%s; %s",
-           name, 100 * s->sources.uses[first].start, remarks_more(count, more), cure);
+           name, 100 * s->at.sources.uses[first].start, remarks_more(count, more), cure);
 }
 
 /* Logs of the first source whose table ends with the run, in the middle of a wave. Where dispersion is removed, waves are
@@ -284,10 +286,10 @@ static void remarks_cut(const shot *s) {
   const config *c = s->config;
   const physics *p = &s->engine->physics;
   const bool seen = config_has_maps(c) || c->output_every || c->receivers_every > 1;
-  for (int i = 0; s->receivers.time.removed && seen && i < remarks_wavelets(s); i++) {
-    const wavelet_use *u = &s->sources.uses[i];
+  for (int i = 0; s->at.receivers.time.removed && seen && i < remarks_wavelets(s); i++) {
+    const wavelet_use *u = &s->at.sources.uses[i];
     const double part = exact_time_part(u->dominant, p->dt);
-    const int64_t needed = (int64_t)ceil((double)p->steps / part) + s->receivers.time.extra;
+    const int64_t needed = (int64_t)ceil((double)p->steps / part) + s->at.receivers.time.extra;
     char name[REMARKS_NAME];
     if (!remarks_sounds(s, i) || u->end < p->steps || u->last >= needed || u->stop <= REMARKS_JUMP) continue;
     log_line(s->log,
@@ -307,7 +309,7 @@ static void remarks_band(const shot *s) {
   char more[48];
   int count = 0;
   for (int i = 0; i < remarks_wavelets(s); i++) {
-    const double omega = TURN * s->sources.uses[i].dominant;
+    const double omega = TURN * s->at.sources.uses[i].dominant;
     const bool within = omega >= law->lowest * (1 - ROUNDED) && omega <= law->highest * (1 + ROUNDED);
     if (!within && remarks_sounds(s, i) && omega > 0 && count++ == 0) first = omega / TURN;
   }
@@ -337,23 +339,23 @@ static bool remarks_resolved(double points) {
   return points >= REMARKS_POINTS * (1 - 1e-3); /* rounded, it is as many */
 }
 
-bool announce_find_waves(const shot *s, announce_waves *w) {
+bool shot_find_waves(const shot *s, shot_waves *w) {
   const config *c = s->config;
-  *w = (announce_waves){.spacing = config_coarsest(c)};
+  *w = (shot_waves){.spacing = config_coarsest(c)};
   for (int i = 0; i < remarks_wavelets(s); i++) {
     if (!remarks_sounds(s, i)) continue;
-    w->dominant = fmax(w->dominant, s->sources.uses[i].dominant);
-    w->highest = fmax(w->highest, s->sources.uses[i].highest);
+    w->dominant = fmax(w->dominant, s->at.sources.uses[i].dominant);
+    w->highest = fmax(w->highest, s->at.sources.uses[i].highest);
   }
   w->points = s->engine->physics.medium[0].min / (w->highest * w->spacing);
   w->resolved = remarks_resolved(w->points);
   return w->highest > 0;
 }
 
-static void remarks_resolution(const shot *s, const announce_waves *w) {
+static void remarks_resolution(const shot *s, const shot_waves *w) {
   const physics *p = &s->engine->physics;
   char column[SOURCES_COLUMN];
-  if (sources_highest(&s->sources, s->config, column) > w->highest)
+  if (sources_highest(&s->at.sources, s->config, column) > w->highest)
     column[0] = 0; /* a source that is silent */
   if (!w->resolved)
     log_line(
@@ -367,7 +369,7 @@ static void remarks_resolution(const shot *s, const announce_waves *w) {
   const double omega = 2 * M_PI * w->dominant, end = p->dt * (double)p->steps;
   const double phase = omega * end * pow(omega * p->dt, 2) / 24, TOLERATED = 0.1;
   const config *c = s->config;
-  const bool traces = s->receivers.time.removed; /* are exact: fields and maps are not */
+  const bool traces = s->at.receivers.time.removed; /* are exact: fields and maps are not */
   if (traces && !c->output_final && !c->output_every && !config_has_maps(c)) return;
   if (phase > TOLERATED && omega * p->dt < 2)
     log_line(
@@ -405,24 +407,24 @@ static void remarks_medium(const shot *s) {
 }
 
 static void remarks_waves(const shot *s) {
-  announce_waves w;
+  shot_waves w;
   remarks_narrow(s);
   remarks_layers(s);
-  if (s->sources.count == 0) return;
+  if (s->at.sources.count == 0) return;
   remarks_uncovered(s);
   remarks_stretched(s);
   remarks_abrupt(s);
   remarks_cut(s);
   if (config_medium_absorbs(s->config)) remarks_band(s);
-  if (announce_find_waves(s, &w)) remarks_resolution(s, &w);
+  if (shot_find_waves(s, &w)) remarks_resolution(s, &w);
 }
 
 /* --- all of them ------------------------------------------------------------------------------------------------ */
 
 /* Of where and when it begins, and is observed. */
-static void remarks_shot(const shot *s) {
+void shot_remarks(const shot *s) {
   const bool rest = remarks_at_rest(s->config);
-  if (s->from) return; /* the checkpoint says what the field is */
+  if (s->of.from) return; /* the checkpoint says what the field is */
   remarks_gaussian(s);
   const int sounding = remarks_silent(s);
   if (rest && !sounding)
@@ -432,13 +434,12 @@ static void remarks_shot(const shot *s) {
   if (equation_has(s->config->equation, HAS_SOURCES)) remarks_waves(s);
 }
 
-void announce_shot(const shot *s) {
-  const char *why = s->receivers.time.why;
+void shot_warn_of_time(const shot *s) {
+  const char *why = s->at.receivers.time.why;
   if (why[0]) log_line(s->log, "warning: dispersion kept in traces: %s", why);
-  remarks_shot(s);
 }
 
-void announce_remarks(const shot *s) {
+void shot_remarks_common(const shot *s) {
   const config *c = s->config;
   if (c->idle[0]) log_line(s->log, "ignored settings: %s", c->idle);
   if (!c->output_final && !c->output_every && c->receivers == RECEIVERS_NONE && !config_has_maps(c) &&
@@ -448,13 +449,5 @@ void announce_remarks(const shot *s) {
   if (stop_stale())
     log_line(s->log, "warning: SLURM_JOB_END_TIME = %s was before the program began: it does not count",
              getenv("SLURM_JOB_END_TIME"));
-  if (!s->from && equation_has(c->equation, HAS_SOURCES)) remarks_medium(s);
-  remarks_shot(s);
-}
-
-void announce_left(const shot *s) {
-  if (s->from && s->from->step >= s->engine->physics.steps)
-    log_line(s->log,
-             "nothing is left to do: the checkpoint is of step %" PRId64 ", the run ends at step %" PRId64,
-             s->from->step, s->engine->physics.steps);
+  if (!s->of.from && equation_has(c->equation, HAS_SOURCES)) remarks_medium(s);
 }

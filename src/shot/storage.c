@@ -2,6 +2,7 @@
 #include <math.h>
 #include <string.h>
 #include "io/files.h"
+#include "propagator/maps.h"
 
 enum { FIELDS, CHECKPOINTS, KINDS };
 
@@ -20,7 +21,7 @@ static double storage_multiples(int64_t first, int64_t last, int64_t every) {
 /* What a file holds besides values: HDF5's own records, attributes and the config. */
 static double storage_metadata(const shot *s) {
   const double RECORDS = 14000;
-  return RECORDS + (double)strlen(s->saves.config_text);
+  return RECORDS + (double)strlen(s->config_text);
 }
 
 double storage_field_bytes(const shot *s) {
@@ -34,15 +35,15 @@ double storage_field_bytes(const shot *s) {
 }
 
 /* The least that a checkpoint takes, but for traces. */
-static double storage_checkpoint_size(const shot *s) {
+static double storage_checkpoint_size(const shot *s, const propagator *p) {
   field_set f;
-  shot_fields(s, &f);
+  propagator_fields(p, &f);
   return fields_saved_globally(&f) * sizeof(float) + storage_metadata(s);
 }
 
 /* The least that so many checkpoints, the last ones, have of traces. */
 static double storage_traces(const shot *s, double count, int64_t last) {
-  const receivers *r = &s->receivers;
+  const receivers *r = &s->at.receivers;
   const int64_t every = s->config->checkpoint_every_steps;
   if (r->count == 0 || every == 0) return 0; /* a clock's are at any step */
   const double newest = (double)(last / every * every), oldest = newest - (count - 1) * (double)every;
@@ -51,11 +52,11 @@ static double storage_traces(const shot *s, double count, int64_t last) {
 
 space_steps storage_steps(const shot *s) {
   const config *c = s->config;
-  const int64_t from = s->from ? s->from->step : 0, steps = s->engine->physics.steps;
+  const int64_t from = s->of.from ? s->of.from->step : 0, steps = s->engine->physics.steps;
   return (space_steps){.first = from,
                        .last = steps > from ? steps : from,
                        .every = c->output_every,
-                       .begins = !s->from,
+                       .begins = !s->of.from,
                        .ends = c->output_final};
 }
 
@@ -73,9 +74,10 @@ static need storage_need_of_fields(const shot *s, const space_steps *r, double t
   return (need){c->output_path, all + traces, (c->compress ? 0 : all) + traces};
 }
 
-static need storage_need_of_checkpoints(const shot *s, const space_steps *r, const space_use *use) {
+static need storage_need_of_checkpoints(const shot *s, const propagator *p, const space_steps *r,
+                                        const space_use *use) {
   const config *c = s->config;
-  const double one = storage_checkpoint_size(s), keep = c->checkpoint_keep;
+  const double one = storage_checkpoint_size(s, p), keep = c->checkpoint_keep;
   const double taken = (double)use->taken, old = use->files;
   double count = storage_multiples(r->first, r->last, c->checkpoint_every_steps);
   if (count == 0 && c->checkpoint_every_seconds > 0 && r->last > r->first) count = 1;
@@ -113,16 +115,17 @@ static int storage_find_use(const shot *s, const char *path, const char *ending,
   return files_do(s->engine->files, &r, e);
 }
 
-int storage_check(const shot *s, double traces, bool tell, error *e) {
+int storage_check(const shot *s, const propagator *p, bool tell, error *e) {
+  const double traces = receivers_disk_bytes(&s->at.receivers) + maps_file_bytes(s->config);
   const config *c = s->config;
   const space_steps all = {.all = true}, r = storage_steps(s);
   space_use use[KINDS];
   TRY(storage_find_use(s, c->output_path, ".hdf", &r, &use[FIELDS], e));
   TRY(storage_find_use(s, c->checkpoint_path, ".h5", &all, &use[CHECKPOINTS], e));
-  if (!s->from)
+  if (!s->of.from)
     use[CHECKPOINTS].taken = 0, use[CHECKPOINTS].files = 0; /* they are moved aside, not replaced */
   const need n[KINDS] = {storage_need_of_fields(s, &r, traces, &use[FIELDS]),
-                         storage_need_of_checkpoints(s, &r, &use[CHECKPOINTS])};
+                         storage_need_of_checkpoints(s, p, &r, &use[CHECKPOINTS])};
   if (n[CHECKPOINTS].plain == 0)
     return storage_check_disk(s->log, n[FIELDS].path, &n[FIELDS], &use[FIELDS].space, tell, e);
   if (use[FIELDS].space.device != use[CHECKPOINTS].space.device) {

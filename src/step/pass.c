@@ -32,7 +32,7 @@ int pass_launch(const stepper *s, int stream, const kernel *k, zrange z, error *
     TRY(absorb_launch(s->absorb, stream, k, &args, e));
   else
     TRY(s->dev->table->launch(s->dev, stream, k, &args, e));
-  return s->sources ? sources_apply(s->sources, stream, &args, s->step, e) : 0;
+  return s->sources ? injector_apply(s->sources, stream, &args, s->step, e) : 0;
 }
 
 static int pass_await_copies(stepper *s, int steps, error *e) {

@@ -6,7 +6,7 @@
 #include "halo/halo.h"
 #include "persistent.h"
 #include "acquisition/observer.h"
-#include "acquisition/source.h"
+#include "acquisition/injector.h"
 #include "watchdog.h"
 #include "wavefront.h"
 
@@ -47,7 +47,7 @@ typedef struct stepper {
   bool profile; /* measure phases; the device must be open with it */
   persistent *persistent; /* not owned; NULL: the two streams advance */
   absorb *absorb;         /* not owned, as are the next two; NULL: none */
-  sources *sources;
+  injector *sources;
   const observers *observers; /* who looks at the steps */
   watchdog *watch;            /* not owned; NULL: off */
   /* The fields that steps work on in turn, stepper_states of them: device memory, slab_floats each; owned by whoever made

@@ -39,7 +39,7 @@ static int step_wavefront_launch(const stepper *s, int steps, error *e) {
   args.steps = steps;
   args.done = w->done, args.before = w->before;
   if (s->absorb) args.layers = s->absorb->args;
-  if (s->sources) sources_of_pass(s->sources, s->step, steps, &args.sources);
+  if (s->sources) injector_of_pass(s->sources, s->step, steps, &args.sources);
   for (int i = 0; s->observers && i < s->observers->count; i++) {
     const observer *o = &s->observers->list[i];
     if (o->within) TRY(o->within(o->self, &args, s->step, steps, e));

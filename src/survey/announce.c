@@ -61,95 +61,104 @@ static int announce_cores(MPI_Comm comm, int threads, run_log *log, error *e) {
 }
 
 /* Logs one warning of the devices: the first rank's that has one. Collective. */
-static int announce_warning(const shot *s, error *e) {
-  int warned = s->dev->warning[0] ? s->engine->rank : s->engine->ranks, first;
-  char text[sizeof s->dev->warning];
-  snprintf(text, sizeof text, "%s", s->dev->warning);
-  MPI_TRY(e, MPI_Allreduce(&warned, &first, 1, MPI_INT, MPI_MIN, s->engine->comm));
-  if (first == s->engine->ranks) return 0;
-  MPI_TRY(e, MPI_Bcast(text, sizeof text, MPI_CHAR, first, s->engine->comm));
-  log_line(s->log, "warning: %s", text);
+static int announce_warning(const device *dev, const engine *g, run_log *log, error *e) {
+  int warned = dev->warning[0] ? g->rank : g->ranks, first;
+  char text[sizeof dev->warning];
+  snprintf(text, sizeof text, "%s", dev->warning);
+  MPI_TRY(e, MPI_Allreduce(&warned, &first, 1, MPI_INT, MPI_MIN, g->comm));
+  if (first == g->ranks) return 0;
+  MPI_TRY(e, MPI_Bcast(text, sizeof text, MPI_CHAR, first, g->comm));
+  log_line(log, "warning: %s", text);
   return 0;
 }
 
-int announce(const shot *s, error *e) {
+int announce(const propagator *p, const shot *s, error *e) {
   const config *c = s->config;
+  const engine *g = s->engine;
+  const physics *of = &g->physics;
   log_line(s->log, "%s: %d x %d x %d points, %lld steps, %d rank%s%s", equation_name(c->equation), c->nx,
-           c->ny, c->nz, (long long)s->engine->physics.steps, s->engine->ranks,
-           s->engine->ranks == 1 ? "" : "s", s->engine->files->served ? " and a data server" : "");
+           c->ny, c->nz, (long long)of->steps, g->ranks, g->ranks == 1 ? "" : "s",
+           g->files->served ? " and a data server" : "");
   if (!equation_has(c->equation, GIVEN_WEIGHTS))
-    log_line(s->log, "dt = %.6g s%s, %.3g of the stability bound; ends at %.6g s", s->engine->physics.dt,
-             s->from && c->dt <= 0 ? " (of the checkpoint)" : "",
-             s->engine->physics.dt / s->engine->physics.bound,
-             s->engine->physics.dt * (double)s->engine->physics.steps);
+    log_line(s->log, "dt = %.6g s%s, %.3g of the stability bound; ends at %.6g s", of->dt,
+             s->of.from && c->dt <= 0 ? " (of the checkpoint)" : "", of->dt / of->bound,
+             of->dt * (double)of->steps);
   char medium[512];
-  if (model_describe(&s->engine->physics.model, c, medium, sizeof medium)) log_line(s->log, "%s", medium);
-  log_line(s->log, "device %s; kernel %s; transport %s, overlap %s; schedule %s; io %s", s->dev->description,
-           c->kernel, s->halo.name, c->overlap ? "on" : "off", schedule_name(c->schedule),
+  if (model_describe(&of->model, c, medium, sizeof medium)) log_line(s->log, "%s", medium);
+  log_line(s->log, "device %s; kernel %s; transport %s, overlap %s; schedule %s; io %s", p->dev->description,
+           c->kernel, p->halo.name, c->overlap ? "on" : "off", schedule_name(c->schedule),
            io_name(s->io.mode));
-  if (s->halo.story[0]) log_line(s->log, "transport auto: %s (%s)", s->halo.name, s->halo.story);
-  if (s->halo.way[0]) log_detail(s->log, "transport %s: %s", s->halo.name, s->halo.way);
-  if (s->receivers.time.removed)
+  if (p->halo.story[0]) log_line(s->log, "transport auto: %s (%s)", p->halo.name, p->halo.story);
+  if (p->halo.way[0]) log_detail(s->log, "transport %s: %s", p->halo.name, p->halo.way);
+  const exact_time *t = &s->at.receivers.time;
+  if (t->removed)
     log_line(s->log, "time: dispersion removed from signals and traces, whose ends take %lld steps more",
-             (long long)s->receivers.time.extra);
-  if (s->receivers.time.why[0])
-    log_line(s->log, "time: dispersion kept in traces: %s", s->receivers.time.why);
-  TRY(announce_cores(s->engine->comm, s->engine->options.threads, s->log, e));
-  announce_remarks(s);
-  return announce_warning(s, e);
+             (long long)t->extra);
+  if (t->why[0]) log_line(s->log, "time: dispersion kept in traces: %s", t->why);
+  TRY(announce_cores(g->comm, g->options.threads, s->log, e));
+  shot_remarks_common(s);
+  shot_remarks(s);
+  return announce_warning(p->dev, g, s->log, e);
+}
+
+void announce_left(const shot *s) {
+  if (s->of.from && s->of.from->step >= s->engine->physics.steps)
+    log_line(s->log,
+             "nothing is left to do: the checkpoint is of step %" PRId64 ", the run ends at step %" PRId64,
+             s->of.from->step, s->engine->physics.steps);
 }
 
 /* --- at the end -------------------------------------------------------------------------------------------------- */
 
 /* What this rank measured. */
-static report_rank announce_measured(const shot *s) {
-  const step_phases *p = &s->stepper.phases;
+static report_rank announce_measured(const batch *b) {
+  const step_phases *p = &b->p.stepper.phases;
   double measured_steps = p->steps ? (double)p->steps : 1;
-  double loop_steps = s->loop.steps ? (double)s->loop.steps : 1;
+  double loop_steps = b->loop.steps ? (double)b->loop.steps : 1;
   struct rusage usage = {0};
   getrusage(RUSAGE_SELF, &usage);
-  const writer_totals writer = save_queue_totals(s);
+  const writer_totals writer = b->saves.totals;
   return (report_rank){.boundary = p->boundary / measured_steps,
                        .to_host = p->to_host / measured_steps,
                        .exchange = p->exchange / measured_steps,
                        .to_device = p->to_device / measured_steps,
                        .interior = p->interior / measured_steps,
                        .exposed = p->exposed / measured_steps,
-                       .io = s->loop.io_seconds / loop_steps,
-                       .io_wait = s->loop.wait_seconds / loop_steps,
+                       .io = b->loop.io_seconds / loop_steps,
+                       .io_wait = b->loop.wait_seconds / loop_steps,
                        .writer_seconds = writer.seconds,
                        .writer_bytes = (double)writer.bytes,
-                       .copy_gbs = s->engine->copy_gbs,
+                       .copy_gbs = b->p.engine->copy_gbs,
                        .host_bytes = (double)usage.ru_maxrss * 1024,
-                       .device_bytes = (double)s->dev->peak_bytes};
+                       .device_bytes = (double)b->p.dev->peak_bytes};
 }
 
-static report announce_report_of(const shot *s) {
-  const config *c = s->engine->config; /* a shot's may be gone */
-  return (report){.steps = s->loop.steps,
-                  .seconds = s->loop.seconds,
-                  .ending = MPI_Wtime() - s->loop.end - s->loop.gradient.again - s->loop.gradient.back,
-                  .gradient = s->loop.gradient,
+static report announce_report_of(const batch *b) {
+  const config *c = b->p.engine->config; /* a shot's may be gone */
+  return (report){.steps = b->loop.steps,
+                  .seconds = b->loop.seconds,
+                  .ending =
+                      MPI_Wtime() - b->loop.end - b->loop.gradient.way.again - b->loop.gradient.way.back,
+                  .gradient = b->loop.gradient,
                   .nx = c->nx,
                   .ny = c->ny,
                   .nz = c->nz,
                   .bytes_per_point = physics_bytes(c),
-                  .backend = backend_name(s->dev->table->backend),
-                  .kernel = s->stepper.kernel->name,
-                  .transport = s->halo.name,
-                  .device = s->dev->description,
+                  .backend = backend_name(b->p.dev->table->backend),
+                  .kernel = b->p.stepper.kernel->name,
+                  .transport = b->p.halo.name,
+                  .device = b->p.dev->description,
                   .overlap = c->overlap,
-                  .statistics = s->saves.statistics.points ? &s->saves.statistics : NULL};
+                  .statistics = b->statistics.points ? &b->statistics : NULL};
 }
 
-int announce_check_report(const shot *s, error *e) {
-  if (s->engine->rank == 0 && s->config->report_file[0]) report_check(s->config->report_file, e);
-  return error_agree(e, s->engine->comm);
+int announce_check_report(const engine *g, error *e) {
+  if (g->rank == 0 && g->config->report_file[0]) report_check(g->config->report_file, e);
+  return error_agree(e, g->comm);
 }
 
 /* `r`: but for what the ranks of `comm` measured. */
-static int announce_gather(shot *s, report r, const report_rank *mine, MPI_Comm comm, error *e) {
-  const engine *g = s->engine;
+static int announce_gather(const engine *g, report r, const report_rank *mine, MPI_Comm comm, error *e) {
   report_rank *all = NULL;
   int rank;
   MPI_TRY(e, MPI_Comm_rank(comm, &rank));
@@ -163,49 +172,49 @@ static int announce_gather(shot *s, report r, const report_rank *mine, MPI_Comm 
   if (rank == 0 && !e->id) {
     if (g->log->to) report_print(&r, g->log->verbose, g->log->to);
     log_flush(g->log);
-    if (g->config->report_file[0]) s->saves.written.report = !report_write(&r, g->config->report_file, e);
+    if (g->config->report_file[0]) report_write(&r, g->config->report_file, e);
   }
   free(all);
   return error_agree(e, comm);
 }
 
-int announce_report(shot *s, error *e) {
-  const report_rank mine = announce_measured(s);
-  return announce_gather(s, announce_report_of(s), &mine, s->engine->comm, e);
+int announce_report(const batch *b, error *e) {
+  const report_rank mine = announce_measured(b);
+  return announce_gather(b->p.engine, announce_report_of(b), &mine, b->p.engine->comm, e);
 }
 
-void announce_add(announce_shots *all, const shot *s, int shots) {
-  const report_rank one = announce_measured(s);
+void announce_add(announce_shots *all, const batch *b, int shots) {
+  const report_rank one = announce_measured(b);
   report_rank *sum = &all->sum;
-  const double steps = (double)s->loop.steps;
+  const double steps = (double)b->loop.steps;
   sum->boundary += steps * one.boundary, sum->to_host += steps * one.to_host;
   sum->exchange += steps * one.exchange, sum->to_device += steps * one.to_device;
   sum->interior += steps * one.interior, sum->exposed += steps * one.exposed;
   sum->io += steps * one.io, sum->io_wait += steps * one.io_wait;
   sum->writer_seconds += one.writer_seconds, sum->writer_bytes += one.writer_bytes;
-  all->gradient.again += s->loop.gradient.again, all->gradient.back += s->loop.gradient.back;
-  all->gradient.sums += s->loop.gradient.sums;
-  all->steps += shots * s->loop.steps;
+  all->gradient.way.again += b->loop.gradient.way.again, all->gradient.way.back += b->loop.gradient.way.back;
+  all->gradient.sums += b->loop.gradient.sums;
+  all->steps += shots * b->loop.steps;
 }
 
-int announce_survey(shot *s, const announce_shots *all, MPI_Comm comm, error *e) {
-  report r = announce_report_of(s);
+int announce_survey(const batch *b, const announce_shots *all, MPI_Comm comm, error *e) {
+  report r = announce_report_of(b);
   report_rank mine = all->sum;
-  const report_rank now = announce_measured(s);
+  const report_rank now = announce_measured(b);
   const double steps = all->steps ? (double)all->steps : 1;
   double *phases[] = {&mine.boundary, &mine.to_host, &mine.exchange, &mine.to_device,
                       &mine.interior, &mine.exposed, &mine.io,       &mine.io_wait};
   for (size_t i = 0; i < sizeof phases / sizeof *phases; i++) *phases[i] /= steps;
   mine.copy_gbs = now.copy_gbs, mine.host_bytes = now.host_bytes, mine.device_bytes = now.device_bytes;
   double share[2] = {all->stepping, 1}, every[2] = {0, 1};
-  int64_t counted = s->engine->rank == 0 ? all->steps : 0; /* a group does its steps together */
+  int64_t counted = b->p.engine->rank == 0 ? all->steps : 0; /* a group does its steps together */
   MPI_TRY(e, MPI_Allreduce(share, every, 2, MPI_DOUBLE, MPI_SUM, comm));
   MPI_TRY(e, MPI_Allreduce(&counted, &r.steps, 1, MPI_INT64_T, MPI_SUM, comm));
   r.seconds = all->seconds, r.ending = 0, r.statistics = NULL;
   r.gradient = all->gradient;
   r.shots = all->shots;
   r.overhead = all->seconds > 0 ? fmax(0, 1 - every[0] / every[1] / all->seconds) : 0;
-  return announce_gather(s, r, &mine, comm, e);
+  return announce_gather(b->p.engine, r, &mine, comm, e);
 }
 
 /* Appends a file to the list. */
@@ -220,8 +229,8 @@ static void announce_list(char list[FILES_TEXT], const char *format, ...) {
   va_end(args);
 }
 
-void announce_files(const shot *s) {
-  const written_files *w = &s->saves.written;
+void announce_files(const shot *s, const char *report) {
+  const written_files *w = &s->written;
   const char *path = s->config->output_path;
   char list[FILES_TEXT] = "";
   if (w->fields == 1) announce_list(list, "%s.%08" PRId64 ".hdf", path, w->last);
@@ -235,6 +244,6 @@ void announce_files(const shot *s) {
   if (w->checkpoint >= 0)
     announce_list(list, "%s.%08" PRId64 ".h5 (the newest checkpoint)", s->config->checkpoint_path,
                   w->checkpoint);
-  if (w->report) announce_list(list, "%s", s->config->report_file);
+  if (report) announce_list(list, "%s", report);
   if (list[0]) log_line(s->log, "written: %s", list);
 }

@@ -1,5 +1,5 @@
-/* The steps of a shot, and what is due before, between and after them: saved fields, checks, checkpoints, progress. */
-#include "shot/shot.h"
+/* The steps of a batch, and what is due before, between and after them: saved fields, checks, checkpoints, progress. */
+#include "batch.h"
 #include <inttypes.h>
 #include <string.h>
 #include "base/error_mpi.h"
@@ -10,252 +10,238 @@
 
 /* --- the loop ---------------------------------------------------------------------------------------------------- */
 
-static bool shot_due(int64_t step, int64_t every) {
+static bool batch_due(int64_t step, int64_t every) {
   return every > 0 && step % every == 0;
 }
 
-/* Lets those look that look between passes. Collective, agreed. */
-static int shot_look(const stepper *p, error *e) {
-  for (const observer *o = p->observers->list; o < p->observers->list + p->observers->count; o++) {
-    if (o->agreed && observer_due(o, p->step))
-      TRY(o->look(o->self, stepper_field(p, p->current), p->step, STREAM_OUTPUT, e));
-  }
-  return 0;
-}
-
-/* Does it end without a checkpoint? It is done anew then. */
-static bool shot_drops(const shot *s) {
-  return s->survey ? s->survey->on_stop == ON_STOP_DROP : config_has_gradient(s->config);
+/* Else it is done anew once it has ended early. */
+static bool batch_keeps(const batch *b) {
+  return b->of.on_stop == ON_STOP_CHECKPOINT;
 }
 
 /* Does what is due after the step just done, which is not the last: lets observers look, then writes a checkpoint, which
  * lists the saved fields. *reason: why the run must end. Collective, agreed. */
-static int shot_save_due(shot *s, enum stop_reason *reason, error *e) {
-  const config *c = s->config;
-  const int64_t step = s->stepper.step;
+static int batch_save_due(batch *b, enum stop_reason *reason, error *e) {
+  const config *c = b->p.config;
+  const int64_t step = b->p.stepper.step;
   bool checkpoint = false;
-  const bool field = shot_due(step, c->output_every);
-  TRY(shot_look(&s->stepper, e));
-  watchdog_tell(s->stepper.watch, WATCH_AGREE, step);
-  if (s->saves.writer) writer_collect(s->saves.writer);
-  s->stop.trouble = s->saves.writer && writer_failed(s->saves.writer);
-  TRY(stop_poll(&s->stop, step, reason, &checkpoint, e));
-  if (*reason == STOP_TROUBLE) return save_queue_finish(s, e);
-  const bool drops = shot_drops(s);
-  if (*reason == STOP_SIGNAL && !s->survey && !drops && !stop_answered()) /* another rank has got it */
-    log_line(s->log, "%s received: writing a checkpoint after step %" PRId64,
-             stop_signal_name(s->stop.signal), step);
-  checkpoint = checkpoint || shot_due(step, c->checkpoint_every_steps) || (*reason != STOP_NOT && !drops);
-  s->saves.last = *reason != STOP_NOT;
-  if (checkpoint) TRY(save_checkpoint(s, e));
-  if (!checkpoint && !field) return 0;
-  return stop_checkpointed(&s->stop, s->saves.checkpoint_seconds + save_queue_backlog(s), e);
+  const bool field = batch_due(step, c->output_every);
+  TRY(propagator_look(&b->p, e));
+  watchdog_tell(b->p.stepper.watch, WATCH_AGREE, step);
+  if (b->saves.writer) writer_collect(b->saves.writer);
+  b->stop.trouble = b->saves.writer && writer_failed(b->saves.writer);
+  TRY(stop_poll(&b->stop, step, reason, &checkpoint, e));
+  if (*reason == STOP_TROUBLE) return save_queue_finish(b, e);
+  if (*reason == STOP_SIGNAL && batch_keeps(b) && b->of.log->to && !stop_answered()) /* another rank got it */
+    log_line(b->of.log, "%s received: writing a checkpoint after step %" PRId64,
+             stop_signal_name(b->stop.signal), step);
+  checkpoint = checkpoint || batch_due(step, c->checkpoint_every_steps) || *reason != STOP_NOT;
+  b->saves.last = *reason != STOP_NOT;
+  if (checkpoint && batch_keeps(b)) TRY(save_checkpoint(b, e));
+  if (!(checkpoint && batch_keeps(b)) && !field) return 0;
+  return stop_checkpointed(&b->stop, b->saves.checkpoint_seconds + save_queue_backlog(b), e);
 }
 
-static int shot_stopped(const shot *s, enum stop_reason reason, error *e) {
+int batch_stopped(const batch *b, enum stop_reason reason, int64_t step, const char *after, error *e) {
   const char *why =
-      reason == STOP_WALL_TIME ? stop_wall_time(s->config->max_seconds) : strsignal(s->stop.signal);
-  return FAIL(e, STOPPED, s->stepper.step, s->engine->physics.steps, why,
-              shot_drops(s) ? "" : "; checkpoint written, run again with --restart auto");
+      reason == STOP_WALL_TIME ? stop_wall_time(b->p.config->max_seconds) : strsignal(b->stop.signal);
+  return FAIL(e, STOPPED, step, b->p.engine->physics.steps, why, after);
 }
 
-/* Shows the progress where it is due. Waits for the steps that are enqueued: the rate would count them too early. `p`:
- * all but the time; `begin`: when the loop began. */
-static int shot_progress(shot *s, loop_progress p, double begin, error *e) {
-  p.seconds = MPI_Wtime() - begin;
-  if (!log_progress_due(s->log, &p)) return 0;
-  TRY(stepper_sync(&s->stepper, e));
-  p.seconds = MPI_Wtime() - begin;
-  log_progress(s->log, &p, config_points(s->config));
+/* Shows the progress where it is due. Waits for the steps that are enqueued: the rate would count them too early. Of a
+ * benchmark the warm-up does not count. */
+static int batch_tell(batch *b, error *e) {
+  const int64_t first = b->under_way.first, uncounted = b->under_way.saves ? 0 : first;
+  loop_progress p = {.first = first - uncounted,
+                     .step = b->p.stepper.step - uncounted,
+                     .steps = b->under_way.last - uncounted,
+                     .seconds = MPI_Wtime() - b->under_way.begin};
+  if (!log_progress_due(b->of.log, &p)) return 0;
+  TRY(stepper_sync(&b->p.stepper, e));
+  p.seconds = MPI_Wtime() - b->under_way.begin;
+  log_progress(b->of.log, &p, config_points(b->p.config));
   return 0;
 }
 
 /* A restart may begin beyond the last step. */
-int shot_steps_begin(shot *s, bool saves, error *e) {
-  const int64_t first = s->stepper.step, steps = s->engine->physics.steps;
-  s->saves.io_seconds = s->saves.waited_seconds = 0;
-  MPI_TRY(e, mpi_meet(s->engine->comm));
-  s->under_way.saves = saves;
-  s->under_way.first = first, s->under_way.last = steps > first ? steps : first;
-  s->under_way.begin = MPI_Wtime();
-  return saves ? 0
-               : stop_open(&s->stop, s->engine->comm, (stop_times){.most = s->config->max_seconds}, first, e);
+int batch_steps_begin(batch *b, bool saves, error *e) {
+  const int64_t first = b->p.stepper.step, steps = b->p.engine->physics.steps;
+  const MPI_Comm comm = b->p.engine->comm;
+  b->saves.io_seconds = b->saves.waited_seconds = 0;
+  MPI_TRY(e, mpi_meet(comm));
+  b->under_way.saves = saves;
+  b->under_way.first = first, b->under_way.last = steps > first ? steps : first;
+  b->under_way.begin = MPI_Wtime();
+  return saves ? 0 : stop_open(&b->stop, comm, (stop_times){.most = b->p.config->max_seconds}, first, e);
 }
 
-/* Of a benchmark the warm-up does not count. */
-static int shot_tell(shot *s, error *e) {
-  const int64_t first = s->under_way.first, uncounted = s->under_way.saves ? 0 : first;
-  const loop_progress p = {.first = first - uncounted,
-                           .step = s->stepper.step - uncounted,
-                           .steps = s->under_way.last - uncounted};
-  return shot_progress(s, p, s->under_way.begin, e);
-}
-
-static int shot_steps_end(shot *s, error *e) {
-  const int64_t first = s->under_way.first, last = s->under_way.last;
-  if (stepper_sync(&s->stepper, e)) error_abort(e, s->engine->comm);
-  watchdog_tell(s->stepper.watch, WATCH_AGREE, last);
-  MPI_TRY(e, mpi_meet(s->engine->comm));
+static int batch_steps_end(batch *b, error *e) {
+  const int64_t first = b->under_way.first, last = b->under_way.last;
+  const MPI_Comm comm = b->p.engine->comm;
+  if (stepper_sync(&b->p.stepper, e)) error_abort(e, comm);
+  watchdog_tell(b->p.stepper.watch, WATCH_AGREE, last);
+  MPI_TRY(e, mpi_meet(comm));
   const double end = MPI_Wtime();
-  s->loop = (loop_times){.steps = last - first,
-                         .seconds = end - s->under_way.begin,
-                         .io_seconds = s->saves.io_seconds,
-                         .wait_seconds = s->saves.waited_seconds,
+  b->loop = (loop_times){.steps = last - first,
+                         .seconds = end - b->under_way.begin,
+                         .io_seconds = b->saves.io_seconds,
+                         .wait_seconds = b->saves.waited_seconds,
                          .end = end};
-  TRY(shot_tell(s, e));
-  return stop_close(&s->stop, e);
+  TRY(batch_tell(b, e));
+  return stop_close(&b->stop, e);
 }
 
 /* Ends early. What a benchmark has timed until the wall time runs out is its result. */
-static int shot_steps_stop(shot *s, enum stop_reason reason, error *e) {
-  if (!s->config->timed) return shot_stopped(s, reason, e);
-  log_line(s->log, "the wall time runs out: %" PRId64 " of %" PRId64 " steps are timed",
-           s->stepper.step - s->under_way.first, s->under_way.last - s->under_way.first);
-  s->under_way.last = s->stepper.step;
-  return shot_steps_end(s, e);
+static int batch_steps_stop(batch *b, enum stop_reason reason, error *e) {
+  const int64_t step = b->p.stepper.step;
+  if (!b->p.config->timed)
+    return batch_stopped(b, reason, step,
+                         batch_keeps(b) ? "; checkpoint written, run again with --restart auto" : "", e);
+  log_line(b->of.log, "the wall time runs out: %" PRId64 " of %" PRId64 " steps are timed",
+           step - b->under_way.first, b->under_way.last - b->under_way.first);
+  b->under_way.last = step;
+  return batch_steps_end(b, e);
 }
 
 /* A rank that fails alone ends the job: the others may be waiting for it. */
-int shot_pass(shot *s, bool *over, error *e) {
-  const int64_t last = s->under_way.last;
+int batch_pass(batch *b, bool *over, error *e) {
+  stepper *p = &b->p.stepper;
+  const int64_t last = b->under_way.last;
   enum stop_reason reason = STOP_NOT;
-  bool none; /* shot_save_due writes checkpoints */
+  bool none; /* batch_save_due writes checkpoints */
   *over = true;
-  if (s->stepper.step < last) {
-    const int64_t checkpoint = observer_every(s->config->checkpoint_every_steps, s->stepper.step),
-                  left = last - s->stepper.step;
-    if (stepper_advance(&s->stepper, checkpoint < left ? checkpoint : left, e))
-      error_abort(e, s->engine->comm);
+  if (p->step < last) {
+    const int64_t checkpoint = observer_every(b->p.config->checkpoint_every_steps, p->step),
+                  left = last - p->step;
+    if (stepper_advance(p, checkpoint < left ? checkpoint : left, e)) error_abort(e, b->p.engine->comm);
   }
-  if (s->stepper.step == last)
-    return shot_steps_end(s, e); /* what is saved then needs no steps beside it: shot_finish */
-  TRY(s->under_way.saves ? shot_save_due(s, &reason, e)
-                         : stop_poll(&s->stop, s->stepper.step, &reason, &none, e));
-  if (shot_tell(s, e)) error_abort(e, s->engine->comm);
+  if (p->step == last)
+    return batch_steps_end(b, e); /* what is saved then needs no steps beside it: batch_finish */
+  TRY(b->under_way.saves ? batch_save_due(b, &reason, e) : stop_poll(&b->stop, p->step, &reason, &none, e));
+  if (batch_tell(b, e)) error_abort(e, b->p.engine->comm);
   *over = reason != STOP_NOT;
-  return *over ? shot_steps_stop(s, reason, e) : 0;
+  return *over ? batch_steps_stop(b, reason, e) : 0;
 }
 
-int shot_steps(shot *s, bool saves, error *e) {
+int batch_steps(batch *b, bool saves, error *e) {
   bool over = false;
-  TRY(shot_steps_begin(s, saves, e));
-  while (!over) TRY(shot_pass(s, &over, e));
+  TRY(batch_steps_begin(b, saves, e));
+  while (!over) TRY(batch_pass(b, &over, e));
   return 0;
 }
 
-/* --- before and after the loop ----------------------------------------------------------------------------------- */
+/* --- before the loop ----------------------------------------------------------------------------------------------- */
 
-static int shot_check_files(shot *s, error *e) {
+/* For batch_each, as is the next one. */
+static int batch_check_files(void *context, int i, error *e) {
+  const batch *b = context;
+  const shot *s = b->shots[i];
+  TRY(sources_check(&s->at.sources, s->config, e));
+  if (s->of.fresh) return 0;
   TRY(shot_check_paths(s, e));
-  return storage_check(s, receivers_disk_bytes(&s->receivers) + maps_file_bytes(s->config), false, e);
+  return storage_check(s, &b->p, false, e);
 }
 
 /* Makes the folders, and moves aside what is not this run's. */
-static int shot_clear_files(shot *s, bool fresh, error *e) {
-  s->receivers.replaces = 0;
-  if (!fresh) TRY(shot_make_folders(s, true, false, e));
-  if (!s->survey || s->survey->on_stop == ON_STOP_CHECKPOINT) TRY(save_checkpoint_begin(s, e));
-  return fresh ? 0 : save_field_begin(s, false, e);
+static int batch_clear_files(void *context, int i, error *e) {
+  const batch *b = context;
+  shot *s = b->shots[i];
+  s->at.receivers.replaces = 0;
+  if (!s->of.fresh) TRY(shot_make_folders(s, true, false, e));
+  if (batch_keeps(b)) TRY(save_checkpoint_begin(s, e));
+  return s->of.fresh ? 0 : save_field_clear(s, false, e);
 }
 
-int shot_watch(shot *s, error *e) {
-  const config *c = s->config;
-  const double reserve = save_checkpoint_seconds(s);
-  stop_times times = {
-      .most = c->max_seconds, .checkpoint_every = c->checkpoint_every_seconds, .reserve = reserve};
-  const shot_of_survey *of = s->survey;
-  if (of ? of->on_stop != ON_STOP_CHECKPOINT : shot_drops(s)) times.reserve = 0;
-  times.deaf = of && of->on_stop == ON_STOP_FINISH;
-  TRY(stop_open(&s->stop, s->engine->comm, times, s->stepper.step, e));
-  s->saves.checkpoint_seconds = reserve;
-  s->stop.heard = of ? of->heard : files_signal;
-  s->stop.context = of ? of->context : (void *)(uintptr_t)s->engine->files;
+int batch_watch(batch *b, error *e) {
+  const config *c = b->p.config;
+  const double reserve = save_checkpoint_seconds(b);
+  const stop_times times = {.most = c->max_seconds,
+                            .checkpoint_every = c->checkpoint_every_seconds,
+                            .reserve = batch_keeps(b) ? reserve : 0,
+                            .deaf = b->of.on_stop == ON_STOP_FINISH};
+  TRY(stop_open(&b->stop, b->p.engine->comm, times, b->p.stepper.step, e));
+  b->saves.checkpoint_seconds = reserve;
+  b->stop.heard = b->of.heard, b->stop.context = b->of.context;
   return 0;
 }
 
-int shot_begin(shot *s, error *e) {
-  const config *c = s->config;
-  const bool fresh = s->survey && s->survey->fresh; /* the survey has looked at the folder */
-  TRY(sources_check(&s->sources, c, e));
-  if (!fresh) TRY(shot_check_files(s, e));
-  if (!s->lead) TRY(shot_load(s, e));
-  TRY(shot_clear_files(s, fresh, e));
-  if (s->lead) return 0;
+int batch_begin(batch *b, error *e) {
+  const config *c = b->p.config;
+  const slab *z = &b->p.engine->slab;
   field_set f;
-  shot_fields(s, &f);
-  if (c->checkpoint_every_steps > 0 || c->checkpoint_every_seconds > 0)
-    save_queue_prepare(s, fields_saved(&f, &s->engine->slab));
+  TRY(batch_each(b, batch_check_files, b, e));
+  TRY(batch_load(b, e)); /* the initial field may be in a file that is moved aside */
+  TRY(batch_each(b, batch_clear_files, b, e));
+  propagator_fields(&b->p, &f);
+  if (batch_keeps(b) && (c->checkpoint_every_steps > 0 || c->checkpoint_every_seconds > 0))
+    save_queue_prepare(b, fields_saved(&f, z));
   else if (c->output_every > 0)
-    save_queue_prepare(s, snapshot_field_floats(&s->engine->slab));
-  const bool also_last = s->engine->physics.steps == 0 && c->output_final; /* which is saved at the end */
-  if (c->output_every > 0 && !s->from && !also_last) TRY(save_field(s, e));
-  return shot_watch(s, e);
+    save_queue_prepare(b, snapshot_field_floats(z));
+  const bool also_last = b->p.engine->physics.steps == 0 && c->output_final; /* which is saved at the end */
+  if (c->output_every > 0 && !b->shots[0]->of.from && !also_last) TRY(save_field(b, e));
+  return batch_watch(b, e);
 }
 
-int shot_make_files(shot *s, error *e) {
-  const run_meta about = save_queue_run(s, s->engine->physics.steps);
-  return receivers_make_file(&s->receivers, s->config->output_path, &about, e);
+/* --- after the loop ------------------------------------------------------------------------------------------------ */
+
+int batch_make_files(batch *b, int i, error *e) {
+  const run_meta about = batch_run(b, i, b->p.engine->physics.steps);
+  return receivers_make_file(&b->shots[i]->at.receivers, b->shots[i]->config->output_path, &about, e);
 }
 
-/* Finishes the observers that look at extra steps, or the others, last to first. */
-static int shot_finish_observers(shot *s, bool extra, error *e) {
-  const run_meta about = save_queue_run(s, shot_step(s));
-  for (int i = s->observers.count - 1; i >= 0; i--) {
-    const observer *o = &s->observers.list[i];
-    if (o->finish && o->extra == extra) TRY(o->finish(o->self, s->config->output_path, &about, e));
-  }
+/* For batch_each. */
+static int batch_write_maps(void *context, int i, error *e) {
+  const batch *b = context;
+  shot *s = b->shots[i];
+  const config *c = s->config;
+  maps_found m;
+  maps_find(&b->p, i, b->p.stepper.step, &m);
+  const field_meta meta = {.run = batch_run(b, i, b->p.stepper.step),
+                           .origin = {c->origin[0], c->origin[1], c->origin[2]},
+                           .spacing = {c->dx, c->dy, c->dz},
+                           .ending = MAPS_ENDING,
+                           .fields = m.count,
+                           .names = m.names,
+                           .frequencies = c->maps_dft,
+                           .counted = m.window};
+  const request_own own = {.io = &s->io, .planes = m.planes};
+  TRY(files_do(s->engine->files,
+               &(request){FILES_WRITE_FIELD, .path = c->output_path, .field = &meta, .own = own}, e));
+  s->written.maps = true;
   return 0;
 }
 
 /* Saved fields finish after the checkpoint: a longer run does not have the last one in its series. */
-int shot_finish(shot *s, error *e) {
-  const config *c = s->config;
-  const bool advanced = s->loop.steps > 0;
-  TRY(save_queue_finish(s, e));
-  s->saves.last = true;
-  if (advanced) TRY(shot_look(&s->stepper, e));
-  if (advanced && shot_due(s->stepper.step, c->checkpoint_every_steps)) TRY(save_checkpoint(s, e));
-  TRY(shot_finish_observers(s, false, e));
-  s->saves.written.maps = config_has_maps(c);
+int batch_finish(batch *b, error *e) {
+  const bool advanced = b->loop.steps > 0;
+  TRY(save_queue_finish(b, e));
+  b->saves.last = true;
+  if (advanced) TRY(propagator_look(&b->p, e));
+  if (advanced && batch_keeps(b) && batch_due(b->p.stepper.step, b->p.config->checkpoint_every_steps))
+    TRY(save_checkpoint(b, e));
+  TRY(save_field_last(b, e));
+  if (!config_has_maps(b->p.config)) return 0;
+  if (maps_settle(&b->p, e)) error_abort(e, b->p.engine->comm); /* a device may fail alone */
+  return batch_each(b, batch_write_maps, b, e);
+}
+
+int batch_finish_traces(batch *b, int i, error *e) {
+  shot *s = b->shots[i];
+  const run_meta about = batch_run(b, i, b->p.stepper.step);
+  TRY(receivers_write(&s->at.receivers, s->config->output_path, &about, e));
+  s->written.receivers = s->config->receivers != RECEIVERS_NONE;
   return 0;
 }
 
-/* The shot's step remains the last one of the run. */
-int shot_extra_steps(shot *s, error *e) {
-  stepper *p = &s->stepper;
-  const int64_t done = p->step, last = done + s->receivers.time.extra;
-  observers few = {.count = 0};
-  for (int i = 0; i < s->observers.count; i++)
-    if (s->observers.list[i].extra) few.list[few.count++] = s->observers.list[i];
-  p->observers = &few;
-  while (p->step < last && !e->id) {
-    if (stepper_advance(p, last - p->step, e)) error_abort(e, s->engine->comm);
-    shot_look(p, e);
-  }
-  if (stepper_sync(p, e)) error_abort(e, s->engine->comm);
-  p->observers = &s->observers;
-  p->step = done;
-  return e->id;
-}
-
-int shot_finish_traces(shot *s, error *e) {
-  TRY(save_queue_finish(s, e));
-  TRY(shot_finish_observers(s, true, e));
-  s->saves.written.receivers = s->config->receivers != RECEIVERS_NONE;
-  return 0;
-}
-
-/* Waits for what a shot that failed or was stopped has enqueued: the next one writes the same fields. */
-static void shot_settle(const shot *s) {
-  error again = {0}; /* what comes next meets it, too */
-  for (int stream = 0; s->open && stream < STREAM_COUNT; stream++)
-    s->dev->table->sync(s->dev, stream, &again);
-}
-
-int shot_end(shot *s, error *e) {
-  shot_settle(s);
-  save_field_finish(s, e);
-  save_queue_stop(s);
-  if (!e->id) save_field_replace(s, e);
-  return e->id;
+/* A run that was stopped may fail now. */
+int batch_end(batch *b, error *e) {
+  error known = {0}, failed = {0};
+  propagator_settle(&b->p);
+  if (b->saves.open) save_queue_finish(b, &known); /* its failure is in `e` already */
+  if (b->saves.open) save_field_finish(b, &failed);
+  save_queue_stop(&b->saves);
+  for (int i = 0; i < b->count && b->saves.last && !e->id; i++)
+    if (!b->shots[i]->failed.id) save_field_replace(b->shots[i], &b->shots[i]->failed);
+  if (e->id == ERROR_STOPPED && failed.id) *e = failed;
+  return batch_failed(b, e);
 }

@@ -73,11 +73,11 @@ static int arrays_numbers_to(void *context, int64_t row, int64_t rows, void *val
   return 0;
 }
 
-static void arrays_add_field(checkpoint_arrays *t, shot *s, const field *f, bool write) {
+static void arrays_add_field(checkpoint_arrays *t, propagator *p, const field *f, bool write) {
   const bool layer = f->role == FIELD_LAYER;
   field_part *part = &t->fields[t->field_count++];
   checkpoint_array *array = &t->arrays[t->count++];
-  *part = (field_part){.transfer = &s->transfer, .field = *f};
+  *part = (field_part){.transfer = &p->transfer, .field = *f};
   *array = (checkpoint_array){.type = CHECKPOINT_FLOAT,
                               .axes = 3,
                               .shape = {f->shape[0], f->shape[1], f->shape[2]},
@@ -118,18 +118,17 @@ static int arrays_copy_state(checkpoint_arrays *t, stepper *p, snapshot *to, err
   return e->id;
 }
 
-int checkpoint_arrays_make(checkpoint_arrays *t, shot *s, bool write, snapshot *copy, error *e) {
+int checkpoint_arrays_make(checkpoint_arrays *t, propagator *p, bool write, snapshot *copy, error *e) {
+  receivers *r = &p->shots[0]->receivers;
   field_set f;
   *t = (checkpoint_arrays){0};
-  if (write) TRY(maps_settle(s, e));
-  shot_fields(s, &f);
+  if (write) TRY(maps_settle(p, e));
+  propagator_fields(p, &f);
   for (int i = 0; i < f.count; i++)
-    if (f.list[i].saved) arrays_add_field(t, s, &f.list[i], write);
-  for (int i = 0; i < s->observers.count; i++) {
-    const observer *o = &s->observers.list[i];
-    if (o->array) TRY(o->array(o->self, &t->arrays[t->count++], &t->seen[i], e));
-  }
-  return copy ? arrays_copy_state(t, &s->stepper, copy, e) : 0;
+    if (f.list[i].saved) arrays_add_field(t, p, &f.list[i], write);
+  TRY(sampler_flush(&p->sampler, e));
+  if (r->count) receivers_array(r, &t->arrays[t->count++], &t->traces);
+  return copy ? arrays_copy_state(t, &p->stepper, copy, e) : 0;
 }
 
 void checkpoint_arrays_set_numbers(checkpoint_arrays *t, const char *name, numbers_part row, bool mine) {

@@ -3,10 +3,11 @@
 #ifndef STENCIL_CHECKPOINT_ARRAYS_H
 #define STENCIL_CHECKPOINT_ARRAYS_H
 
-#include "io/checkpoint.h"
-#include "shot/shot.h"
+#include "io/checkpoint/checkpoint.h"
+#include "propagator/propagator.h"
+#include "propagator/snapshot.h"
 
-enum { RUN_ARRAYS = FIELDS_MAX + OBSERVERS_MAX + 1 };
+enum { RUN_ARRAYS = FIELDS_MAX + 2 }; /* with traces, and numbers */
 
 /* A field that is saved; a rank's slices of it follow each other. */
 typedef struct field_part {
@@ -28,13 +29,13 @@ typedef struct checkpoint_arrays {
   int count;
   field_part fields[FIELDS_MAX]; /* the newest state first */
   int field_count;
-  observed seen[OBSERVERS_MAX];
+  receivers_sampled traces;
   numbers_part numbers;
 } checkpoint_arrays;
 
 /* Written are the planes that are this slab's own, read all it holds. `copy`: where the fields and layers are copied
  * to, now, and saved from; NULL: they are saved from the device. An error is the device's. */
-int checkpoint_arrays_make(checkpoint_arrays *t, shot *s, bool write, snapshot *copy, error *e);
+int checkpoint_arrays_make(checkpoint_arrays *t, propagator *p, bool write, snapshot *copy, error *e);
 /* One more array, of one row: `count` numbers, which this rank writes or reads where it is `mine`. At most one. */
 void checkpoint_arrays_set_numbers(checkpoint_arrays *t, const char *name, numbers_part row, bool mine);
 

@@ -16,7 +16,8 @@ static double gradient_host_left(const engine *g) {
 }
 
 /* What is free on this rank's device, or host, besides what such runs themselves take. */
-static double gradient_free(const shot *s, int runs) {
+static double gradient_free(const batch *b, int runs) {
+  const propagator *s = &b->p;
   const double SHARE = 0.8;
   const engine *g = s->engine;
   const double room = s->dev->room ? (double)s->dev->room : gradient_host_left(g);
@@ -25,20 +26,20 @@ static double gradient_free(const shot *s, int runs) {
 }
 
 /* There host and device share one memory. */
-static bool gradient_on_host(const shot *s) {
-  return s->dev->table->backend == BACKEND_HOST;
+static bool gradient_on_host(const batch *b) {
+  return b->p.dev->table->backend == BACKEND_HOST;
 }
 
 /* Of a rank, in a tier. */
-static int gradient_budget(const shot *s, int shares, double budget[PLAN_TIERS], error *e) {
+static int gradient_budget(const batch *b, int shares, double budget[PLAN_TIERS], error *e) {
   const double SHARE = 0.5;
-  const config *c = s->config;
-  const double device = gradient_on_host(s) ? c->gradient_host_memory : c->gradient_memory;
+  const config *c = b->p.config;
+  const double device = gradient_on_host(b) ? c->gradient_host_memory : c->gradient_memory;
   disk_space disk = {.available = 0};
-  budget[TIER_DEVICE] = device > 0 ? device : gradient_free(s, shares);
+  budget[TIER_DEVICE] = device > 0 ? device : gradient_free(b, shares);
   budget[TIER_HOST] =
-      c->gradient_host_memory > 0 ? c->gradient_host_memory : SHARE * gradient_host_left(s->engine);
-  if (gradient_on_host(s)) budget[TIER_HOST] = 0;
+      c->gradient_host_memory > 0 ? c->gradient_host_memory : SHARE * gradient_host_left(b->p.engine);
+  if (gradient_on_host(b)) budget[TIER_HOST] = 0;
   if (c->gradient_path[0] && c->gradient_file_memory == 0) TRY(space_of(c->gradient_path, &disk, e));
   budget[TIER_FILE] = c->gradient_file_memory > 0 ? c->gradient_file_memory : SHARE * (double)disk.available;
   for (int tier = 0; tier < PLAN_TIERS; tier++) budget[tier] /= shares;
@@ -46,14 +47,15 @@ static int gradient_budget(const shot *s, int shares, double budget[PLAN_TIERS],
 }
 
 /* All ranks follow one plan: that of the largest slab in the smallest memory. */
-static int gradient_need(const shot *s, int shares, plan_need *need, error *e) {
+static int gradient_need(const batch *b, int shares, plan_need *need, error *e) {
+  const propagator *s = &b->p;
   double least[PLAN_TIERS + 2] = {0, 0, 0, -(double)adjoint_field_bytes(s), -(double)states_bytes(s)};
-  gradient_budget(s, shares, least, e);
+  gradient_budget(b, shares, least, e);
   TRY(error_agree(e, s->engine->comm));
   MPI_TRY(e, mpi_reduce_all(least, PLAN_TIERS + 2, MPI_DOUBLE, MPI_MIN, s->engine->comm));
   const int64_t steps = s->engine->physics.steps, extra = exact_time_extra(s->engine->config, steps);
   *need = (plan_need){
-      larger64(shot_last(s), steps + extra) + 1, -least[3], -least[4], {least[0], least[1], least[2]}};
+      larger64(propagator_last(s), steps + extra) + 1, -least[3], -least[4], {least[0], least[1], least[2]}};
   return 0;
 }
 
@@ -63,15 +65,15 @@ static double gradient_mib(double bytes) {
 
 static const double FORWARD_AND_BACK = 2.75; /* runs, by the bytes that a step and its adjoint move */
 
-int gradient_share(const shot *s, int most, int *shares, error *e) {
+int gradient_share(const batch *b, int most, int *shares, error *e) {
   const double MORE = 1.1;
   double least, alone = 0;
   *shares = 1;
-  if (gradient_on_host(s)) return 0; /* a shot keeps all cores busy */
-  for (int n = 1; n <= most && config_has_gradient(s->config); n++) {
+  if (gradient_on_host(b)) return 0; /* a shot keeps all cores busy */
+  for (int n = 1; n <= most && config_has_gradient(b->p.config); n++) {
     plan_need need;
     plan p;
-    TRY(gradient_need(s, n, &need, e));
+    TRY(gradient_need(b, n, &need, e));
     const double cost = plan_make(&p, &need, &least) ? FORWARD_AND_BACK + p.again : INFINITY;
     if (n == 1) alone = cost;
     if (cost <= MORE * alone && cost < INFINITY) *shares = n;
@@ -79,31 +81,31 @@ int gradient_share(const shot *s, int most, int *shares, error *e) {
   return 0;
 }
 
-int gradient_plan(gradient *g, shot *s, error *e) {
+int gradient_plan(gradient *g, batch *b, error *e) {
+  const engine *n = b->p.engine;
   plan_need need;
   double least;
-  g->shot = s;
-  if (!config_has_gradient(s->config) || g->way.shot)
-    return 0; /* of a survey's shots the first one plans for all */
-  g->most = larger(s->engine->setup.stack, 1);
+  g->b = b;
+  if (!config_has_gradient(b->p.config) || g->way.of) return 0; /* the first batch plans for all */
+  g->most = larger(n->setup.stack, 1);
   if (!g->misfits) ALLOC(e, g->misfits, g->most, "the misfits");
   if (!g->made && !e->id) ALLOC(e, g->made, g->most, "the gradients");
-  TRY(error_agree(e, s->engine->comm));
-  TRY(gradient_need(s, larger(g->shares, 1), &need, e));
+  TRY(error_agree(e, n->comm));
+  TRY(gradient_need(b, larger(g->shares, 1), &need, e));
   if (plan_make(&g->plan, &need, &least)) return 0;
-  if (gradient_on_host(s))
+  if (gradient_on_host(b))
     return FAIL(e, GRADIENT_HOST_MEMORY, gradient_mib(need.budget[TIER_DEVICE]),
                 gradient_mib(need.budget[TIER_FILE]), gradient_mib(least));
   return FAIL(e, GRADIENT_MEMORY, gradient_mib(need.budget[0]), gradient_mib(need.budget[1]),
               gradient_mib(need.budget[2]), gradient_mib(least));
 }
 
-void gradient_announce(const gradient *g) {
-  const shot *s = g->shot;
+void gradient_announce(const gradient *g, run_log *log) {
+  const batch *b = g->b;
   const plan *p = &g->plan;
-  if (!config_has_gradient(s->config)) return;
+  if (!config_has_gradient(b->p.config)) return;
   const int64_t ring = plan_beside(p, p->near);
-  const bool on_host = gradient_on_host(s);
+  const bool on_host = gradient_on_host(b);
   const char *where = on_host ? "host" : "device";
   char states[200] = "", on_the_host[2][40] = {"", ""};
   if (!on_host) {
@@ -115,25 +117,26 @@ void gradient_announce(const gradient *g) {
     snprintf(states, sizeof states, ", states every %lld steps%s: %lld on the %s%s, %lld in a file",
              (long long)(p->parts > 1 ? p->part : ring), p->parts > 1 ? " and within" : " or fewer",
              (long long)p->tier[TIER_DEVICE], where, on_the_host[0], (long long)p->tier[TIER_FILE]);
-  log_line(s->log, "gradient: a ring of %lld of %lld fields%s", (long long)ring, (long long)p->need.fields,
+  log_line(log, "gradient: a ring of %lld of %lld fields%s", (long long)ring, (long long)p->need.fields,
            states);
-  log_line(s->log,
+  log_line(log,
            "gradient: %.1f MiB a rank on the %s besides %.1f MiB for the way back%s, %.1f MiB in a file; "
            "%.2f forward runs in all",
-           gradient_mib(p->bytes[TIER_DEVICE]), where, gradient_mib((double)adjoint_bytes(s)), on_the_host[1],
-           gradient_mib(p->bytes[TIER_FILE]), FORWARD_AND_BACK + p->again);
+           gradient_mib(p->bytes[TIER_DEVICE]), where, gradient_mib((double)adjoint_bytes(&b->p)),
+           on_the_host[1], gradient_mib(p->bytes[TIER_FILE]), FORWARD_AND_BACK + p->again);
   if (g->shares > 1)
-    log_line(s->log, "gradient: that is a part in %d: a shot goes back while the next one steps", g->shares);
+    log_line(log, "gradient: that is a part in %d: a shot goes back while the next one steps", g->shares);
 }
 
-/* --- a shot ------------------------------------------------------------------------------------------------------- */
+/* --- a batch ------------------------------------------------------------------------------------------------------ */
 
-int gradient_check(gradient *g, int row, const shot *s, error *e) {
+int gradient_check(gradient *g, int i, error *e) {
+  const shot *s = g->b->shots[i];
   const config *c = s->config;
   if (!config_has_gradient(c)) return 0;
   const bool given = c->gradient_residual[0];
   const char *dataset = given ? c->gradient_residual : c->gradient_observed;
-  misfit *m = &g->misfits[row];
+  misfit *m = &g->misfits[i];
   error other = {0};
   misfit_close(m);
   TRY(misfit_open(m, s, dataset, (misfit_use){given, g->dry}, e));
@@ -145,15 +148,29 @@ int gradient_check(gradient *g, int row, const shot *s, error *e) {
   return e->id;
 }
 
-int gradient_open(gradient *g, error *e) {
-  const config *c = g->shot->config;
-  if (!config_has_gradient(c)) return 0;
+/* The memory of the way back, and of states in a file, which nobody else sees. */
+static int gradient_open_way(gradient *g, error *e) {
+  const config *c = g->b->p.config;
   const char *path = c->gradient_path[0] ? c->gradient_path : c->output_path;
-  if (g->way.shot && shot_last(g->shot) >= g->plan.need.fields) { /* those before had fewer extra steps */
-    adjoint_close(&g->way);
-    TRY(gradient_plan(g, g->shot, e));
+  const size_t bytes = (size_t)g->plan.tier[TIER_FILE] * states_bytes(&g->b->p);
+  if (bytes) scratch_open(&g->file, path, bytes, e);
+  TRY(error_agree(e, g->b->p.engine->comm));
+  return adjoint_open(&g->way, &g->b->p, &g->plan, g->file.memory, e);
+}
+
+static void gradient_close_way(gradient *g) {
+  adjoint_close(&g->way);
+  scratch_close(&g->file);
+}
+
+int gradient_open(gradient *g, error *e) {
+  if (!config_has_gradient(g->b->p.config)) return 0;
+  if (g->way.of &&
+      propagator_last(&g->b->p) >= g->plan.need.fields) { /* those before had fewer extra steps */
+    gradient_close_way(g);
+    TRY(gradient_plan(g, g->b, e));
   }
-  if (!g->way.shot) TRY(adjoint_open(&g->way, g->shot, &g->plan, path, e));
+  if (!g->way.of) TRY(gradient_open_way(g, e));
   adjoint_observe(&g->way);
   return 0;
 }
@@ -169,17 +186,17 @@ typedef struct gradient_parts {
 } gradient_parts;
 
 /* Of a shot that gets to the end; values are not there yet where it is only created. */
-static void gradient_describe_file(const gradient *g, int row, const char *verified, gradient_parts *p) {
-  const shot *s = shot_row(g->shot, row);
+static void gradient_describe_file(const gradient *g, int number, const char *verified, gradient_parts *p) {
+  const shot *s = g->b->shots[number];
   const config *c = s->config;
-  const misfit *m = &g->misfits[row];
+  const misfit *m = &g->misfits[number];
   const char *slash = strrchr(c->output_path, '/');
   int count = 0;
   memset(p, 0, sizeof *p);
   for (int i = 0; i < GRADIENT_FIELDS; i++) {
-    if (!adjoint_asked(g->shot->config, i)) continue;
+    if (!adjoint_asked(c, i)) continue;
     p->names[count] = GRADIENT_NAMES[i];
-    p->fields[count] = (adjoint_field){&g->way, i, row, 0};
+    p->fields[count] = (adjoint_field){&g->way, i, number, 0};
     p->planes[count] = (field_planes){adjoint_planes, &p->fields[count]};
     count++;
   }
@@ -187,10 +204,10 @@ static void gradient_describe_file(const gradient *g, int row, const char *verif
   p->of = (gradient_meta){.shots = 1,
                           .names = &p->base,
                           .misfit = m->given ? NULL : &m->value,
-                          .signals = c->gradient_signals ? s->sources.count : 0,
+                          .signals = c->gradient_signals ? s->at.sources.count : 0,
                           .steps = s->engine->physics.steps,
                           .verified = verified};
-  p->meta = (field_meta){.run = save_queue_run(s, s->engine->physics.steps),
+  p->meta = (field_meta){.run = batch_run(g->b, number, s->engine->physics.steps),
                          .origin = {c->origin[0], c->origin[1], c->origin[2]},
                          .spacing = {c->dx, c->dy, c->dz},
                          .ending = GRADIENT_ENDING,
@@ -200,23 +217,23 @@ static void gradient_describe_file(const gradient *g, int row, const char *verif
                          .measured = adjoint_measured};
 }
 
-int gradient_make_file(gradient *g, int row, error *e) {
-  const shot *s = shot_row(g->shot, row);
+int gradient_make_file(gradient *g, int i, error *e) {
+  const shot *s = g->b->shots[i];
   gradient_parts p;
   if (!config_has_gradient(s->config) || !files_alone(s->engine->files)) return 0;
-  gradient_describe_file(g, row, NULL, &p);
-  return field_create(&g->made[row], &s->io, &p.meta, e);
+  gradient_describe_file(g, i, NULL, &p);
+  return field_create(&g->made[i], &s->io, &p.meta, e);
 }
 
-void gradient_drop_file(gradient *g, int row) {
-  if (g->made) new_file_drop(&g->made[row], &(error){0});
+void gradient_drop_file(gradient *g, int i) {
+  if (g->made) new_file_drop(&g->made[i], &(error){0});
 }
 
-static int gradient_write_file(gradient *g, int row, const float *signals, const char *verified, error *e) {
-  const shot *s = shot_row(g->shot, row);
-  new_file *made = &g->made[row];
+static int gradient_write_file(gradient *g, int i, const float *signals, const char *verified, error *e) {
+  const shot *s = g->b->shots[i];
+  new_file *made = &g->made[i];
   gradient_parts p;
-  gradient_describe_file(g, row, verified, &p);
+  gradient_describe_file(g, i, verified, &p);
   p.of.signal_gradient = signals;
   const request_own own = {.io = &s->io, .planes = p.planes, .made = made->plan.temporary[0] ? made : NULL};
   files_do(s->engine->files,
@@ -225,52 +242,57 @@ static int gradient_write_file(gradient *g, int row, const float *signals, const
   return e->id;
 }
 
-int gradient_residual(gradient *g, int row, error *e) {
-  const shot *s = shot_row(g->shot, row);
+int gradient_residual(gradient *g, int i, error *e) {
+  const shot *s = g->b->shots[i];
   if (!config_has_gradient(s->config)) return 0;
-  misfit *m = &g->misfits[row];
+  misfit *m = &g->misfits[i];
   TRY(misfit_residual(m, s, e));
   if (!m->given) log_line(s->log, "gradient: misfit %.9g", m->value);
-  return adjoint_take(&g->way, row, m->residual, m->unit, e);
+  return adjoint_take(&g->way, i, m->residual, m->unit, e);
+}
+
+/* Ends the way back early, all ranks together. */
+static int gradient_heed(void *context, int64_t count, error *e) {
+  gradient *g = context;
+  stop_watch *w = &g->b->stop;
+  enum stop_reason reason;
+  bool unused;
+  if (stop_poll(w, count, &reason, &unused, e)) error_abort(e, w->comm);
+  return reason == STOP_NOT ? 0 : batch_stopped(g->b, reason, g->way.step, ", on the way back", e);
 }
 
 int gradient_back(gradient *g, error *e) {
-  if (!config_has_gradient(g->shot->config)) return 0;
-  TRY(adjoint_run(&g->way, e));
-  TRY(adjoint_bring(&g->way, e));
-  return g->shot->row_count ? 0 : adjoint_chain(&g->way, 0, e);
+  adjoint *a = &g->way;
+  if (!config_has_gradient(g->b->p.config)) return 0;
+  a->heed = gradient_heed, a->context = g;
+  TRY(batch_watch(g->b, e));
+  TRY(adjoint_run(a, e));
+  TRY(stop_close(&g->b->stop, e));
+  return adjoint_bring(a, e);
 }
 
-int gradient_write(gradient *g, int row, const char *verified, error *e) {
-  shot *s = shot_row(g->shot, row);
+int gradient_chain(gradient *g, int i, error *e) {
+  return config_has_gradient(g->b->p.config) ? adjoint_chain(&g->way, i, e) : 0;
+}
+
+int gradient_write(gradient *g, int i, const char *verified, error *e) {
+  shot *s = g->b->shots[i];
   const config *c = s->config;
   float *signals = NULL;
   if (!config_has_gradient(c)) return 0;
-  if (g->shot->row_count) TRY(adjoint_chain(&g->way, row, e));
-  if (c->gradient_signals && s->sources.count) adjoint_signals(&g->way, row, false, &signals, e);
-  if (!e->id) gradient_write_file(g, row, signals, verified, e);
+  if (c->gradient_signals && s->at.sources.count) adjoint_signals(&g->way, i, false, &signals, e);
+  if (!e->id) gradient_write_file(g, i, signals, verified, e);
   free(signals);
-  s->saves.written.gradient = !e->id;
+  s->written.gradient = !e->id;
   return e->id;
-}
-
-int gradient_finish(gradient *g, error *e) {
-  const double begin = MPI_Wtime();
-  if (!config_has_gradient(g->shot->config)) return 0;
-  TRY(gradient_residual(g, 0, e));
-  TRY(gradient_back(g, e));
-  TRY(gradient_write(g, 0, NULL, e));
-  gradient_times *times = &g->shot->loop.gradient;
-  times->sums = MPI_Wtime() - begin - times->back - times->again;
-  return 0;
 }
 
 void gradient_close(gradient *g) {
   for (int i = 0; g->misfits && i < g->most; i++) misfit_close(&g->misfits[i]), gradient_drop_file(g, i);
   free(g->misfits);
   free(g->made);
-  adjoint_close(&g->way);
-  *g = (gradient){.shot = NULL};
+  gradient_close_way(g);
+  *g = (gradient){.b = NULL};
 }
 
 /* --- the time step ------------------------------------------------------------------------------------------------ */

@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include "kernels/operations/statistics.h"
 #include "base/error.h"
-#include "shot/shot.h"
+#include "batch.h"
 
 /* What one rank measured. Plain doubles, gathered as bytes. Phases are seconds per step. */
 typedef struct report_rank {

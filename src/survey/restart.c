@@ -3,7 +3,6 @@
 #include <string.h>
 #include "base/error_mpi.h"
 #include "checkpoint_arrays.h"
-#include "shot/fingerprint.h"
 #include "save_field.h"
 
 /* --- finding ---------------------------------------------------------------------------------------------------- */
@@ -22,7 +21,7 @@ static int restart_open_newest(restart *r, int64_t before, error *e) {
   const request newest = {FILES_OPEN_CHECKPOINT, .search = search, .own.opened = &r->from};
   TRY(files_do(r->files, &newest, e));
   if (r->from.name[0]) return 0;
-  if (r->refused.id) *e = r->refused;
+  if (r->refused.id && !r->anew) *e = r->refused;
   if (!e->id) log_line(r->log, "restart auto: no intact checkpoint %s.*.h5: from the start", r->path);
   return e->id;
 }
@@ -53,21 +52,14 @@ void restart_close(restart *r) {
 
 /* --- filling ---------------------------------------------------------------------------------------------------- */
 
-int restart_match(shot *s, const checkpoint *c, error *e) {
-  char *keys = fingerprint_make(s, e);
-  if (keys) checkpoint_match(c, keys, e);
-  free(keys);
-  return error_agree(e, s->engine->comm);
-}
-
-static int restart_read(shot *s, const checkpoint *c, const checkpoint_arrays *t, error *e) {
+static int restart_read(const batch *b, const checkpoint *c, const checkpoint_arrays *t, error *e) {
   const request r = {FILES_READ_CHECKPOINT, .arrays = t->arrays, .count = t->count, .own.from = c};
-  return files_do(s->engine->files, &r, e);
+  return files_do(b->p.engine->files, &r, e);
 }
 
 /* Every rank reads the steps of the series; of their fields, those that are still there are listed: the run may save
  * under another path than the one before it. */
-static int restart_fill_series(shot *s, const checkpoint *c, error *e) {
+static int restart_fill_series(batch *b, const checkpoint *c, error *e) {
   static const char NAME[] = "saved_steps";
   const checkpoint_array *a = checkpoint_find_array(c, NAME);
   checkpoint_arrays t = {0};
@@ -75,18 +67,19 @@ static int restart_fill_series(shot *s, const checkpoint *c, error *e) {
   int64_t *steps;
   ALLOC(e, steps, a->shape[1], "what a checkpoint lists");
   checkpoint_arrays_set_numbers(&t, NAME, (numbers_part){steps, a->shape[1]}, true);
-  if (!error_agree(e, s->engine->comm) && !restart_read(s, c, &t, e))
-    save_field_list(s, steps, a->shape[1], e);
+  if (!error_agree(e, b->p.engine->comm) && !restart_read(b, c, &t, e))
+    save_field_list(b, steps, a->shape[1], e);
   free(steps);
   return e->id;
 }
 
-int restart_fill(shot *s, const checkpoint *c, error *e) {
+int restart_fill(batch *b, error *e) {
+  const shot *s = b->shots[0];
+  const checkpoint *c = s->of.from;
   checkpoint_arrays t;
-  s->stepper.step = s->stepper.measured_from = c->step;
-  TRY(checkpoint_arrays_make(&t, s, false, NULL, e));
-  TRY(restart_read(s, c, &t, e));
-  TRY(restart_fill_series(s, c, e));
+  TRY(checkpoint_arrays_make(&t, &b->p, false, NULL, e));
+  TRY(restart_read(b, c, &t, e));
+  TRY(restart_fill_series(b, c, e));
   log_line(s->log, "restart from %s, step %lld", c->name, (long long)c->step);
   return 0;
 }

@@ -2,12 +2,13 @@
 #ifndef STENCIL_RESTART_H
 #define STENCIL_RESTART_H
 
-#include "io/checkpoint.h"
-#include "shot/shot.h"
+#include "io/checkpoint/checkpoint.h"
+#include "batch.h"
 
 typedef struct restart {
   const char *name; /* --restart's: a file, or "auto", the newest under `path`; NULL: the run begins */
   const char *path; /* of checkpoints */
+  bool anew;        /* the run begins where all checkpoints are another run's */
   run_log *log;     /* tells of those passed over; not owned, nor is */
   const files *files;
   checkpoint from; /* open; its name is empty where the run begins */
@@ -18,17 +19,14 @@ typedef struct restart {
 int restart_open(restart *r, error *e);
 
 /* With "auto", after `e` has told that the checkpoint is damaged or another run's: opens the next older one in its place,
- * clears `e` and returns true. Where none is left the run begins, unless one was another run's: then `e` is about the
- * newest such one, so that a mistyped key starts nothing afresh. Collective, agreed. */
+ * clears `e` and returns true. Where none is left the run begins, unless one was another run's: then, but for `anew`, `e` is
+ * about the newest such one, so that a mistyped key starts nothing afresh. Collective, agreed. */
 bool restart_pass_over(restart *r, error *e);
 
 void restart_close(restart *r);
 
-/* Refuses a checkpoint of another run, naming what differs: CHECKPOINT_DIFFERS. Reads no array. Collective, agreed. */
-int restart_match(shot *s, const checkpoint *c, error *e);
-
-/* Fills the fields, layers, traces and the series from a checkpoint of this run, in place of the initial field. Ghosts
- * are the caller's. Collective. */
-int restart_fill(shot *s, const checkpoint *c, error *e);
+/* Fills the fields, layers, traces and the series from the checkpoint of the batch's shot, in place of the initial field.
+ * Ghosts are the caller's. Collective. */
+int restart_fill(batch *b, error *e);
 
 #endif

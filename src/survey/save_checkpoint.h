@@ -1,9 +1,9 @@
-/* Saving the complete state of a run in a checkpoint. */
+/* Saving the complete state of a run in a checkpoint. Shots that write checkpoints step alone: a batch has one. */
 #ifndef STENCIL_SAVE_CHECKPOINT_H
 #define STENCIL_SAVE_CHECKPOINT_H
 
-#include "io/checkpoint.h"
-#include "shot/shot.h"
+#include "io/checkpoint/checkpoint.h"
+#include "batch.h"
 
 /* Makes the run the owner of the checkpoints it will write, and of those of the run it goes on from. One from the start moves
  * aside all that is under its path; the log tells. Nothing but the steps may come between this and the run's end.
@@ -11,10 +11,10 @@
 int save_checkpoint_begin(shot *s, error *e);
 
 /* What writing a checkpoint will probably take, s: before one was written. */
-double save_checkpoint_seconds(const shot *s);
+double save_checkpoint_seconds(const batch *b);
 
 /* Saves a checkpoint of the present step, after save_field_check: beside the steps where that can be (save_queue.h). The
- * log names it, and s->checkpoint_seconds is what it took, when it is written. Collective. */
-int save_checkpoint(shot *s, error *e);
+ * log names it, and b->saves.checkpoint_seconds is what it took, when it is written. Collective. */
+int save_checkpoint(batch *b, error *e);
 
 #endif

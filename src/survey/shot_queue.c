@@ -8,7 +8,7 @@
 #include "base/clock.h"
 #include "base/error_mpi.h"
 #include "base/thread.h"
-#include "io/atomic_file.h"
+#include "io/bytes/atomic_file.h"
 #include "base/stop.h"
 
 enum { TAG_ASK = 7301, TAG_ORDER, TAG_STOP, TAG_LEFT };

@@ -8,7 +8,7 @@
 #include "base/log.h"
 #include "config/shots.h"
 #include "io/files.h"
-#include "io/message.h"
+#include "io/bytes/message.h"
 #include "shot/warnings.h"
 
 typedef struct shot_queue shot_queue;

@@ -1,7 +1,6 @@
-/* A group of ranks of a survey, with one engine, and the shots that it has under way: for run_survey.c, which makes groups
- * and has the whole done, and survey_shots.c, which does shot after shot (shot_queue.h). Where one rank does a shot,
- * several can be under way: some step, each in a thread of its own, while others begin or are written. Those of a 2D
- * survey step together, as a stack (shot_stack). */
+/* The driver, for one or n shots. Ranks form groups; a group has one engine and does shot after shot, several at once
+ * where there is memory for it. Shots come from the queue of a survey (shot_queue.h); without [survey] shots there is one
+ * group of all ranks and one shot, which has no name. */
 #ifndef STENCIL_SURVEY_H
 #define STENCIL_SURVEY_H
 
@@ -9,42 +8,57 @@
 #include <semaphore.h>
 #include <stdatomic.h>
 #include "announce.h"
+#include "config/shots.h"
 #include "gradient.h"
-#include "run/run.h"
 #include "restart.h"
 #include "shot_queue.h"
 
-enum { SURVEY_FEW = 16 }; /* shots of a small stack */
+/* The [survey] shots. Both are NULL but on rank 0 of a survey. */
+typedef struct survey_lines {
+  const config_given *given;
+  const shot_lines *lines;
+} survey_lines;
+
+/* What is to be done. It owns nothing. */
+typedef struct survey_job {
+  const config *config; /* of the first shot */
+  const char *command;  /* the command line, for the saved files */
+  run_log *log;
+  const files *files;
+  const char *restart; /* FILE or "auto", where a single shot goes on; NULL: it begins */
+  bool profile;        /* phases are measured */
+  bool samples;        /* it only finds how long steps take: what runs has been said */
+  bool verifies;       /* the checkpoint is read as a whole, to see whether it is intact */
+  survey_lines lines;
+} survey_job;
+
+enum { SURVEY_FEW = 16 }; /* shots of a small batch */
 enum slot_state { SURVEY_FREE, SURVEY_BEGINNING, SURVEY_STEPPING, SURVEY_WRITING };
 
 /* A shot under way. */
 typedef struct survey_shot {
   message message; /* what the order came in */
   shot_order order;
-  shot_of_survey of;
   restart from;
   double begin; /* MPI_Wtime() */
   shot_report report;
   run_log silent; /* its warnings come into the report */
   error ready;    /* survey_make_ready */
-  shot row;       /* of a stack: what it is there, */
-  int place;      /* and where; -1: it could not begin */
+  shot shot;
+  bool planned;
 } survey_shot;
 
-/* What steps: a shot, or a stack of them. */
+/* What steps: a batch, with its way back. */
 typedef struct survey_slot {
-  struct survey_group *v;
+  struct survey *v;
   device *dev; /* of its own, owned; NULL: the engine's */
-  shot shot;   /* of a stack: the lead */
+  batch batch;
   gradient back;
   enum slot_state state;
-  survey_shot *shots; /* group.stack of them, owned */
+  survey_shot *shots; /* survey.stack of them, owned */
   int count;          /* under way */
-  shot **rows;        /* those of a stack that have begun; room for all, owned */
-  shot_of_survey of;  /* of a stack, as is the next one */
-  error stacked;      /* what ended it */
-  atomic_int next;    /* of its shots that survey_share does something to: */
-  int (*each)(struct survey_slot *t, survey_shot *one, error *e);
+  survey_shot **rows; /* those in the batch, in its order; room for all, owned */
+  error failed;       /* what ended the batch */
   run_log silent;
   pthread_t thread;    /* that does all but the steps, where the group is threaded */
   pthread_t stepper;   /* that does the steps there */
@@ -53,34 +67,61 @@ typedef struct survey_slot {
   _Atomic bool ending; /* the last of the steps are under way */
 } survey_slot;
 
-typedef struct survey_group {
-  const job *job;
-  survey_lines lines;
-  files group, first; /* first: rank 0's */
+typedef struct survey {
+  survey_job job;
+  bool several;       /* there is [survey] shots */
+  files group;        /* of several shots; owned, as is the next one */
+  files first;        /* of rank 0 alone; its `way` is NULL elsewhere */
+  const files *files; /* of the group */
   MPI_Comm active;    /* the ranks of all groups; MPI_COMM_NULL: this rank belongs to none */
   files_parts parts;
-  char path[CONFIG_TEXT]; /* [output] path */
+  char path[CONFIG_TEXT]; /* [output] path, of several */
   run_log silent, *log;   /* log: rank 0's, else the silent one */
   engine engine;
-  shot_queue *queue;
+  shot_queue *queue;  /* of several, once it is open */
+  survey_shot one;    /* the first shot, planned */
   survey_slot *slots; /* owned */
   int slot_count, at_once, stepping;
-  int stack;                  /* shots that step together; 1: none */
+  int stack;                  /* shots that step together, at most; 1: each alone */
   int most;                   /* shots that a group does, if all do as many */
   int taken;                  /* that it has taken */
   bool threaded;              /* threads begin shots, step and write them */
+  bool warm;                  /* a batch has begun: the engine has chosen its kernels */
   sem_t news;                 /* such a thread has something to tell */
-  pthread_mutex_t restarting; /* survey_begin_shot */
-  config quiet; /* of a shot without sources and receivers; what it points to is the first shot's */
-  bool over;    /* no shot is left */
-  int busy;     /* shots that step or go back */
-  double since; /* clock: when the first of these began */
-  pthread_mutex_t counting; /* guards these two */
+  pthread_mutex_t restarting; /* survey_begin_alone */
+  bool over;                  /* no shot is left */
+  error result;               /* of a single shot */
+  int busy;                   /* batches that step or go back */
+  double since;               /* clock: when the first of these began */
+  pthread_mutex_t counting;   /* guards these two */
   announce_shots done;
-} survey_group;
+} survey;
 
-/* Does shots that the queue gives until none is left. Collective over the group. An error is one that ends the job; what
- * fails a shot the queue is told. */
-int survey_shots(survey_group *v, error *e);
+/* Forms groups, plans the engine, and the first shot on it: all that needs no memory of the device. What fails for the
+ * first of several shots alone is not told: its turn comes. Collective over files->compute, same error everywhere, as
+ * are the functions below. survey_close it, also after a failure. */
+int survey_plan(survey *v, const survey_job *job, error *e);
+/* Does this rank belong to a group? Only those that do call the functions below. */
+bool survey_active(const survey *v);
+/* Takes the memory of the engine and of as many batches as fit, and says what runs. */
+int survey_open(survey *v, error *e);
+/* The first slot with the first shot, for tests and measurements in place of survey_do. */
+int survey_batch(survey *v, survey_slot **slot, error *e);
+/* Plans and opens, then does the shots that are not done; says what came of it. */
+int survey_run(survey *v, error *e);
+void survey_close(survey *v);
+/* Shots, or batches, that can be beside each other, of which one steps; of gradients if their memory does for so many. */
+int survey_shares(const survey *v);
+
+/* --- survey_slots.c --- */
+
+/* Does shots until none is left. Collective over the group. An error is one that ends the job; what fails a shot the
+ * queue is told, or v->result. */
+int survey_shots(survey *v, error *e);
+/* Plans a shot, from its checkpoint, where it has one; passes over those that are another's. `t`->order, ->from and
+ * `log` are set. */
+int survey_plan_shot(const survey *v, survey_shot *t, run_log *log, error *e);
+/* Makes `n` planned shots the slot's batch. */
+int survey_join(survey_slot *t, survey_shot *const *shots, int n, error *e);
 
 #endif

@@ -12,15 +12,18 @@ static const double DOT_LIMIT = 5e-6, SLOPE_LIMIT = 0.05, QUOTIENT_LIMIT = 1e-3;
 
 typedef struct verify {
   gradient *g;
-  shot *shot;
-  const shot_setup *setup;
-  size_t points;   /* own */
-  float *m;        /* dt^2 v^2 of the steps, own planes; owned, as is the next one */
-  float *start;    /* the field at step 0, likewise */
-  float *velocity; /* the user's, likewise */
-  float *weight;   /* the change of the velocity where `change` is 1, likewise */
-  float *field;    /* device memory in place of a medium that is one number; owned; NULL: there is none */
-  double traces;   /* sum of their squares */
+  batch *b;
+  shot *shot;    /* of the batch */
+  propagator *p; /* likewise, as is the next one */
+  engine *engine;
+  shot_setup setup; /* of the shot */
+  size_t points;    /* own */
+  float *m;         /* dt^2 v^2 of the steps, own planes; owned, as is the next one */
+  float *start;     /* the field at step 0, likewise */
+  float *velocity;  /* the user's, likewise */
+  float *weight;    /* the change of the velocity where `change` is 1, likewise */
+  float *field;     /* device memory in place of a medium that is one number; owned; NULL: there is none */
+  double traces;    /* sum of their squares */
   char text[VERIFIED_TEXT];
 } verify;
 
@@ -30,7 +33,7 @@ static double verify_random(uint64_t index) {
 }
 
 static double verify_sum(const verify *v, double sum, error *e) {
-  const int rc = MPI_Allreduce(MPI_IN_PLACE, &sum, 1, MPI_DOUBLE, MPI_SUM, v->shot->engine->comm);
+  const int rc = MPI_Allreduce(MPI_IN_PLACE, &sum, 1, MPI_DOUBLE, MPI_SUM, v->engine->comm);
   error_from_mpi(e, rc, "MPI_Allreduce");
   return sum;
 }
@@ -38,17 +41,17 @@ static double verify_sum(const verify *v, double sum, error *e) {
 /* --- forward runs ------------------------------------------------------------------------------------------------- */
 
 static int verify_planes(const verify *v, float *field, float *values, error *e) {
-  transfer t = v->shot->transfer;
+  transfer t = v->p->transfer;
   t.field = field;
-  return transfer_to_host(&t, 0, v->shot->engine->slab.nz, values, e);
+  return transfer_to_host(&t, 0, v->engine->slab.nz, values, e);
 }
 
 /* Keeps the initial field, which the steps have times sigma. */
 static void verify_start(verify *v, error *e) {
-  float *const field = v->shot->engine->medium[MEDIUM_SIGMA];
+  float *const field = v->engine->medium[MEDIUM_SIGMA];
   float *sigma = field ? malloc(v->points * sizeof *sigma) : NULL;
   if (field && !sigma) FAIL(e, OUT_OF_MEMORY, v->points * sizeof *sigma, "the tests of a gradient");
-  if (!e->id) verify_planes(v, v->shot->stepper.memory[0], v->start, e);
+  if (!e->id) verify_planes(v, v->p->stepper.memory[0], v->start, e);
   if (!e->id && sigma) verify_planes(v, field, sigma, e);
   for (size_t i = 0; sigma && !e->id && i < v->points; i++) v->start[i] /= sigma[i];
   free(sigma);
@@ -56,26 +59,26 @@ static void verify_start(verify *v, error *e) {
 
 /* The steps, with the velocity times 1 + change w; afterwards the traces are as they would be written. */
 static int verify_run(verify *v, bool keeps, error *e) {
-  shot *s = v->shot;
-  TRY(shot_plan(s, s->engine, v->setup, e));
-  TRY(gradient_check(v->g, 0, s, e));
-  TRY(shot_open(s, e));
+  batch *b = v->b;
+  const batch_setup of = b->of;
+  TRY(shot_plan(v->shot, v->engine, &v->setup, e));
+  TRY(batch_plan(b, v->engine, &v->shot, 1, &of, e));
+  TRY(gradient_check(v->g, 0, e));
+  TRY(batch_open(b, e));
   if (keeps) TRY(gradient_open(v->g, e));
-  TRY(shot_load(s, e));
+  TRY(batch_load(b, e));
   verify_start(v, e);
-  TRY(error_agree(e, s->engine->comm));
-  TRY(shot_steps(s, false, e));
-  TRY(shot_extra_steps(s, e));
-  receivers_flush(&s->receivers, e);
-  const traces all = receivers_traces(&s->receivers);
-  if (!e->id) exact_time_traces(&s->receivers.time, &all, false, e);
-  return error_agree(e, s->engine->comm);
+  TRY(error_agree(e, v->engine->comm));
+  TRY(batch_steps(b, false, e));
+  TRY(propagator_extra_steps(v->p, e));
+  const traces all = receivers_traces(&v->shot->at.receivers);
+  exact_time_traces(&v->shot->at.receivers.time, &all, false, e);
+  return error_agree(e, v->engine->comm);
 }
 
 static int verify_change(verify *v, double change, error *e) {
-  shot *s = v->shot;
-  engine *g = s->engine;
-  transfer t = s->transfer;
+  engine *g = v->engine;
+  transfer t = v->p->transfer;
   t.field = g->medium[0] ? g->medium[0] : v->field;
   const size_t plane = (size_t)g->slab.ny * (size_t)g->slab.nx;
   float *values = malloc(plane * sizeof *values + 1);
@@ -93,7 +96,7 @@ static int verify_change(verify *v, double change, error *e) {
 }
 
 static int verify_begin(verify *v, error *e) {
-  const engine *g = v->shot->engine;
+  const engine *g = v->engine;
   medium_range range;
   v->points = (size_t)g->slab.nz * (size_t)g->slab.ny * (size_t)g->slab.nx;
   v->m = malloc(v->points * sizeof *v->m + 1), v->start = malloc(v->points * sizeof *v->start + 1);
@@ -108,17 +111,17 @@ static int verify_begin(verify *v, error *e) {
 
 /* Keeps m, and gives the shot a field of it. */
 static int verify_keep_medium(verify *v, error *e) {
-  shot *s = v->shot;
-  engine *g = s->engine;
-  s->stepper.front = NULL; /* it knows the medium of the engine */
+  propagator *p = v->p;
+  engine *g = v->engine;
+  p->stepper.front = NULL; /* it knows the medium of the engine */
   if (g->medium[0]) {
     verify_planes(v, g->medium[0], v->m, e);
     return error_agree(e, g->comm);
   }
   for (size_t i = 0; i < v->points; i++) v->m[i] = g->args.scale[0];
   const size_t bytes = slab_floats(&g->slab) * sizeof(float);
-  if (!s->dev->table->alloc(s->dev, (void **)&v->field, bytes, MEMORY_DEVICE, e))
-    s->stepper.args.medium[0] = v->field + slab_offset(&g->slab, 0, 0, 0);
+  if (!p->dev->table->alloc(p->dev, (void **)&v->field, bytes, MEMORY_DEVICE, e))
+    p->stepper.args.medium[0] = v->field + slab_offset(&g->slab, 0, 0, 0);
   return error_agree(e, g->comm);
 }
 
@@ -126,7 +129,7 @@ static int verify_keep_medium(verify *v, error *e) {
 
 /* Fills what the way back starts from; sums[0]: its product with the traces, then the squares of both. */
 static void verify_residual(const verify *v, float *residual, double sums[3]) {
-  const receivers *r = &v->shot->receivers;
+  const receivers *r = &v->shot->at.receivers;
   const traces all = receivers_traces(r);
   for (int64_t row = 0; row < r->rows; row++)
     for (int i = 0; i < r->local; i++) {
@@ -141,24 +144,24 @@ static void verify_residual(const verify *v, float *residual, double sums[3]) {
 /* What the gradients say of the same product. */
 static int verify_transposed(verify *v, double *sum, error *e) {
   adjoint *a = &v->g->way;
-  const receivers *at = &a->rows->at_sources;
+  const receivers *at = &a->shots->at_sources;
   shot *s = v->shot;
   float *signals = NULL, *initial = malloc(v->points * sizeof *initial + 1);
   if (!initial) FAIL(e, OUT_OF_MEMORY, v->points * sizeof *initial, "the tests of a gradient");
-  TRY(error_agree(e, s->engine->comm));
+  TRY(error_agree(e, v->engine->comm));
   adjoint_field field = {a, GRADIENT_INITIAL, 0, 0};
-  if (s->sources.count) adjoint_signals(a, 0, true, &signals, e);
+  if (s->at.sources.count) adjoint_signals(a, 0, true, &signals, e);
   if (!e->id && s->config->gradient_initial && !adjoint_bring(a, e))
-    adjoint_planes(&field, 0, s->engine->slab.nz, initial, e);
+    adjoint_planes(&field, 0, v->engine->slab.nz, initial, e);
   for (int i = 0; !e->id && signals && i < at->local; i++)
-    for (int64_t n = 0; n < shot_last(s); n++)
+    for (int64_t n = 0; n < propagator_last(v->p); n++)
       *sum += (double)signals[n * at->count + at->index[i]] *
-              (double)sources_injected(&s->sources, at->index[i], n);
+              (double)sources_injected(&s->at.sources, at->index[i], n);
   for (size_t i = 0; !e->id && s->config->gradient_initial && i < v->points; i++)
     *sum += (double)initial[i] * (double)v->start[i];
   free(signals);
   free(initial);
-  return error_agree(e, s->engine->comm);
+  return error_agree(e, v->engine->comm);
 }
 
 static int verify_dot(verify *v, bool *right, error *e) {
@@ -184,7 +187,7 @@ static int verify_dot(verify *v, bool *right, error *e) {
 
 /* J of the traces; of a residual that is given, its product with them. */
 static int verify_misfit(verify *v, double *J, error *e) {
-  const receivers *r = &v->shot->receivers;
+  const receivers *r = &v->shot->at.receivers;
   double sum = 0;
   misfit *m = v->g->misfits;
   if (!m->given) {
@@ -219,10 +222,10 @@ typedef struct taylor {
 /* Chooses by which part of itself the velocity changes at each point: at random, but up the gradient, so that J changes most.
  * Where the media are averaged, or absorb, by the same everywhere. */
 static int verify_derivative(verify *v, taylor *t, error *e) {
-  const engine *g = v->shot->engine;
+  const engine *g = v->engine;
   const uint64_t first = (uint64_t)g->slab.z0 * (uint64_t)g->slab.ny * (uint64_t)g->slab.nx;
   adjoint_field velocity = {&v->g->way, GRADIENT_VELOCITY, 0, 0};
-  double *unit = &v->g->way.rows->unit;
+  double *unit = &v->g->way.shots->unit;
   const double way = *unit;
   *unit = 1; /* as it comes, however small it is */
   adjoint_planes(&velocity, 0, g->slab.nz, v->weight, e);
@@ -276,7 +279,7 @@ static quotient verify_extrapolate(const double q[CHANGES], double noise) {
 static double verify_rounding(const verify *v, const taylor *t) {
   const double TRACES = 8; /* times that of one number: the most that was seen is 6.3 */
   const misfit *m = v->g->misfits;
-  const double each = v->shot->engine->physics.dt * (double)m->of->every;
+  const double each = v->engine->physics.dt * (double)m->of->every;
   const double traces = m->given ? 0 : sqrt(each * v->traces * fmax(0, t->curvature));
   return fmax(TRACES * FLT_EPSILON / 2 * traces, FLT_MIN * t->sum);
 }
@@ -350,6 +353,7 @@ static int verify_all(verify *v, error *e) {
   TRY(verify_misfit(v, &J, e));
   TRY(adjoint_take(&g->way, 0, g->misfits->residual, g->misfits->unit, e));
   TRY(gradient_back(g, e));
+  TRY(gradient_chain(g, 0, e));
   TRY(verify_keep_medium(v, e));
   TRY(verify_taylor(v, J, &right, e));
   TRY(verify_change(v, 0, e));
@@ -360,14 +364,16 @@ static int verify_all(verify *v, error *e) {
   return e->id || right ? e->id : FAIL(e, GRADIENT_WRONG);
 }
 
-int verify_gradient(gradient *g, shot *s, const shot_setup *setup, error *e) {
-  verify v = {.g = g, .shot = s, .setup = setup};
+int verify_gradient(gradient *g, error *e) {
+  batch *b = g->b;
+  shot *s = b->shots[0];
+  verify v = {.g = g, .b = b, .shot = s, .p = &b->p, .engine = b->p.engine, .setup = s->of};
   verify_all(&v, e);
   free(v.m);
   free(v.start);
   free(v.velocity);
   free(v.weight);
   error ignored = {0};
-  if (v.field) s->dev->table->free(s->dev, v.field, MEMORY_DEVICE, &ignored);
+  if (v.field) b->p.dev->table->free(b->p.dev, v.field, MEMORY_DEVICE, &ignored);
   return e->id;
 }

@@ -5,8 +5,8 @@
 
 #include "gradient.h"
 
-/* Tests a planned shot on an open engine, logs what is found and writes it with the gradient. GRADIENT_WRONG where it is not
- * right. Collective, same error everywhere. */
-int verify_gradient(gradient *g, shot *s, const shot_setup *setup, error *e);
+/* Tests the one planned shot of a batch on an open engine, logs what is found and writes it with the gradient.
+ * GRADIENT_WRONG where it is not right. Collective, same error everywhere. */
+int verify_gradient(gradient *g, error *e);
 
 #endif

@@ -4,7 +4,7 @@
 #include <hdf5.h>
 #include <stdlib.h>
 #include <unistd.h>
-#include "shot/shot.h"
+#include "survey/batch.h"
 #include "test.h"
 #include "config_load.h"
 #include "base/error_mpi.h"
@@ -94,6 +94,7 @@ typedef struct run {
   files f;
   engine g;
   shot s;
+  batch b;
 } run;
 
 static void open_engine(run *r, const char *name) {
@@ -103,36 +104,40 @@ static void open_engine(run *r, const char *name) {
       .config = &r->c, .files = &r->f, .log = &LOG, .beside = MPI_COMM_WORLD, .profile = true};
   assert_ok(engine_plan(&r->g, &setup, &E), &E);
   assert_ok(engine_open(&r->g, &E), &E);
+  assert_ok(engine_load(&r->g, &E), &E);
 }
 
 static void close_engine(run *r) {
+  batch_close(&r->b);
   shot_close(&r->s);
   engine_close(&r->g);
   files_close(&r->f);
   config_free(&r->c);
 }
 
-static void begin(shot *s, engine *g, const config *c) {
+static void begin(batch *b, shot *s, engine *g, const config *c) {
   const shot_setup setup = {.config = c, .command = "test", .log = &LOG};
+  const batch_setup of = {.log = &LOG, .on_stop = ON_STOP_CHECKPOINT};
   assert_ok(shot_plan(s, g, &setup, &E), &E);
-  assert_ok(shot_open(s, &E), &E);
-  assert_ok(shot_begin(s, &E), &E);
+  assert_ok(batch_plan(b, g, &s, 1, &of, &E), &E);
+  assert_ok(batch_open(b, &E), &E);
+  assert_ok(batch_begin(b, &E), &E);
 }
 
-static void finish(shot *s) {
-  assert_ok(shot_steps(s, true, &E), &E);
-  assert_ok(shot_finish(s, &E), &E);
-  assert_ok(shot_extra_steps(s, &E), &E);
-  assert_ok(shot_finish_traces(s, &E), &E);
-  assert_ok(shot_end(s, &E), &E);
+static void finish(batch *b) {
+  assert_ok(batch_steps(b, true, &E), &E);
+  assert_ok(batch_finish(b, &E), &E);
+  assert_ok(propagator_extra_steps(&b->p, &E), &E);
+  assert_ok(batch_finish_traces(b, 0, &E), &E);
+  assert_ok(batch_end(b, &E), &E);
 }
 
 static void run_alone(const char *name, const char *output, int number) {
   run r;
   config c = load(name, output, number);
   open_engine(&r, name);
-  begin(&r.s, &r.g, &c);
-  finish(&r.s);
+  begin(&r.b, &r.s, &r.g, &c);
+  finish(&r.b);
   close_engine(&r);
   config_free(&c);
 }
@@ -186,8 +191,8 @@ TEST(shots_have_the_bits_of_runs_of_their_own) {
   for (int n = 0; n < shots + 4; n++) {
     const int i = n < shots ? n + 1 : n - shots + 2;
     config c = load("wave", "one", i);
-    begin(&r.s, &r.g, &c);
-    finish(&r.s);
+    begin(&r.b, &r.s, &r.g, &c);
+    finish(&r.b);
     if (n >= shots) /* larger ones were there before: no memory is taken */
       assert_int_equal(r.g.dev->peak_bytes, peak);
     if (n > 0) assert_true(r.g.copy_gbs == copy_gbs && r.g.kernel == k);
@@ -201,11 +206,11 @@ TEST(shots_have_the_bits_of_runs_of_their_own) {
 }
 
 /* Some steps of each in turn. */
-static void advance_both(shot *a, shot *b) {
+static void advance_both(batch *a, batch *b) {
   const int64_t steps = 8;
-  while (a->stepper.step < steps || b->stepper.step < steps) {
-    if (a->stepper.step < steps) assert_ok(stepper_advance(&a->stepper, 1, &E), &E);
-    if (b->stepper.step < steps) assert_ok(stepper_advance(&b->stepper, 1, &E), &E);
+  while (a->p.stepper.step < steps || b->p.stepper.step < steps) {
+    if (a->p.stepper.step < steps) assert_ok(stepper_advance(&a->p.stepper, 1, &E), &E);
+    if (b->p.stepper.step < steps) assert_ok(stepper_advance(&b->p.stepper, 1, &E), &E);
   }
 }
 
@@ -215,11 +220,11 @@ TEST(engines_run_at_the_same_time) {
   of_a.output_every = 0;
   open_engine(&a, "wave");
   open_engine(&b, "jacobi");
-  begin(&a.s, &a.g, &of_a);
-  begin(&b.s, &b.g, &of_b);
-  advance_both(&a.s, &b.s);
-  finish(&b.s);
-  finish(&a.s);
+  begin(&a.b, &a.s, &a.g, &of_a);
+  begin(&b.b, &b.s, &b.g, &of_b);
+  advance_both(&a.b, &b.b);
+  finish(&b.b);
+  finish(&a.b);
   close_engine(&b);
   close_engine(&a);
   config_free(&of_a);
@@ -241,19 +246,21 @@ TEST(shots_of_an_engine_run_at_the_same_time) {
   int ranks;
   run r;
   shot other = {.engine = NULL};
+  batch beside = {.count = 0};
   MPI_Comm_size(MPI_COMM_WORLD, &ranks);
   if (ranks > 1) skip();
   config c[2] = {load("wave", "one", 5), load("wave", "two", 6)};
   c[0].output_every = c[1].output_every = 0;
   open_engine(&r, "wave");
   const device_options options = {.local_ranks = 1, .threads = 2, .profile = true};
-  assert_ok(device_open(r.c.backend, &options, &other.dev, &E), &E);
-  device *const second = other.dev;
-  begin(&r.s, &r.g, &c[0]);
-  begin(&other, &r.g, &c[1]);
-  advance_both(&r.s, &other);
-  finish(&other);
-  finish(&r.s);
+  assert_ok(device_open(r.c.backend, &options, &beside.p.dev, &E), &E);
+  device *const second = beside.p.dev;
+  begin(&r.b, &r.s, &r.g, &c[0]);
+  begin(&beside, &other, &r.g, &c[1]);
+  advance_both(&r.b, &beside);
+  finish(&beside);
+  finish(&r.b);
+  batch_close(&beside);
   shot_close(&other);
   second->table->close(second);
   close_engine(&r);
@@ -263,8 +270,8 @@ TEST(shots_of_an_engine_run_at_the_same_time) {
     config alone = load("wave", "own", 5 + i);
     alone.output_every = 0;
     open_engine(&own, "wave");
-    begin(&own.s, &own.g, &alone);
-    finish(&own.s);
+    begin(&own.b, &own.s, &own.g, &alone);
+    finish(&own.b);
     close_engine(&own);
     config_free(&alone);
     assert_int_equal(expect_same("wave", output, "own"), 2);

@@ -6,9 +6,9 @@
 #include <math.h>
 #include <unistd.h>
 #include "config/config.h"
-#include "io/atomic_file.h"
-#include "io/field_io.h"
-#include "acquisition/receiver.h"
+#include "io/bytes/atomic_file.h"
+#include "io/hdf5/field_io.h"
+#include "acquisition/sampler.h"
 
 static device *dev;
 static char folder[64];
@@ -169,19 +169,21 @@ typedef struct recording {
   bool removed; /* dispersion: then steps after `last` are extra ones */
 } recording;
 
-static void check_memory(const receivers *r, size_t device_before, size_t pinned_before) {
-  const receivers_size size = receivers_bytes(r);
-  assert_int_equal(dev->bytes - device_before, size.on_device);
-  assert_int_equal(dev->pinned_bytes - pinned_before, size.pinned);
+static void check_memory(const sampler *m, size_t device_before, size_t pinned_before) {
+  size_t on_device, pinned;
+  sampler_bytes(m, &on_device, &pinned);
+  assert_int_equal(dev->bytes - device_before, on_device);
+  assert_int_equal(dev->pinned_bytes - pinned_before, pinned);
 }
 
 /* The receivers are in order, and the lists that a wavefront gets describe them. */
-static void check_order(const receivers *r) {
+static void check_order(const sampler *m) {
+  const receivers *r = m->of[0];
   const slab *b = r->slab;
   const size_t bytes = (size_t)r->local * sizeof(point_weights);
   point_weights *places = malloc(bytes + 1);
   if (r->local)
-    OK(dev->table->copy(dev, STREAM_BOUNDARY, &(copy_args){places, r->places, bytes, COPY_TO_HOST}, &E));
+    OK(dev->table->copy(dev, STREAM_BOUNDARY, &(copy_args){places, m->places, bytes, COPY_TO_HOST}, &E));
   OK(dev->table->sync(dev, STREAM_BOUNDARY, &E));
   assert_true(r->layer_begin[0] == 0 && r->layer_begin[2 * b->nz] == r->local);
   for (int layer = 0; layer < 2 * b->nz; layer++)
@@ -195,22 +197,23 @@ static void check_order(const receivers *r) {
 }
 
 /* Samples as a wavefront does between `steps` steps from `step` on: after each but the last. */
-static void record_pass(receivers *r, int64_t step, int steps, float *memory, float *staging,
+static void record_pass(sampler *m, int64_t step, int steps, float *memory, float *staging,
                         field_values *values) {
+  const receivers *r = m->of[0];
   wavefront_receivers pass;
-  OK(receivers_of_pass(r, step, steps, &pass, &E));
-  assert_true(r->batched <= r->batch_rows);
-  assert_true(pass.places == r->places && pass.row == r->row && pass.layer_begin == r->layer_begin);
+  OK(sampler_of_pass(m, step, steps, &pass, &E));
+  assert_true(m->batched <= m->batch_rows);
+  assert_true(pass.places == m->places && pass.row == r->row && pass.layer_begin == r->layer_begin);
   for (int k = 0; k < steps; k++)
-    assert_true(!pass.samples[k] || (receivers_due(r, step + k + 1) && k < steps - 1));
+    assert_true(!pass.samples[k] || (sampler_due(m, step + k + 1) && k < steps - 1));
   for (int k = 0; k < steps - 1; k++) {
     const sample_args sample = {.field = memory + slab_offset(r->slab, 0, 0, 0),
                                 .pitch = r->slab->pitch,
                                 .plane = r->slab->plane,
                                 .ny = NY,
                                 .nx = NX,
-                                .receivers = r->places,
-                                .count = r->local,
+                                .receivers = m->places,
+                                .count = m->local,
                                 .samples = pass.samples[k]};
     load_field(r->slab, memory, staging, step + k + 1, values);
     if (!pass.samples[k]) continue;
@@ -239,10 +242,12 @@ static void check_held(const receivers *r, recording how) {
 }
 
 /* What a checkpoint keeps of traces comes back to other receivers, which the next samples follow. */
-static void check_restored(receivers *r) {
+static void check_restored(sampler *m) {
+  receivers *r = m->of[0];
   checkpoint_array array;
-  observed part;
-  OK(receivers_observer(r).array(r, &array, &part, &E));
+  receivers_sampled part;
+  OK(sampler_flush(m, &E));
+  receivers_array(r, &array, &part);
   const size_t bytes = (size_t)(array.count * array.shape[1]) * sizeof(float);
   float *values = malloc(bytes + 1), *again = malloc(bytes + 1);
   const traces t = receivers_traces(r);
@@ -262,6 +267,7 @@ static void check_restored(receivers *r) {
 static void record(const config *c, recording how, const char *path) {
   slab b;
   receivers r = {0};
+  sampler m = {0};
   files opened;
   OK(files_open(&opened, MPI_COMM_WORLD, how.held % 8 ? IO_GATHER : IO_AUTO, &E));
   const problem on = {dev, &b, c, &opened, NULL};
@@ -275,28 +281,29 @@ static void record(const config *c, recording how, const char *path) {
                            .extra = how.removed ? how.end - 1 - how.last : 0,
                            .threads = 2};
   OK(receivers_plan(&r, &on, &time, span, &E));
-  OK(receivers_open(&r, &E));
-  check_order(&r);
-  check_memory(&r, device_before, pinned_before);
-  if (how.batch_rows && how.batch_rows < r.batch_rows) r.batch_rows = how.batch_rows;
+  OK(sampler_plan(&m, &(receivers *){&r}, 1, &on, NY, &E));
+  OK(sampler_open(&m, &E));
+  check_order(&m);
+  check_memory(&m, device_before, pinned_before);
+  if (how.batch_rows && how.batch_rows < m.batch_rows) m.batch_rows = how.batch_rows;
   OK(dev->table->alloc(dev, (void **)&memory, bytes, MEMORY_DEVICE, &E));
   OK(dev->table->alloc(dev, (void **)&staging, bytes, MEMORY_PINNED, &E));
   for (int64_t step = how.first; step < how.end; step++) {
     const int64_t left = how.end - step;
     const int steps = left < how.pass ? (int)left : how.pass;
-    if (steps > 1) record_pass(&r, step - 1, steps, memory, staging, how.values);
+    if (steps > 1) record_pass(&m, step - 1, steps, memory, staging, how.values);
     if (steps > 1) step += steps - 1;
-    assert_int_equal(receivers_due(&r, step),
-                     step % c->receivers_every == 0 && step <= how.last + time.extra);
+    assert_int_equal(sampler_due(&m, step), step % c->receivers_every == 0 && step <= how.last + time.extra);
     load_field(&b, memory, staging, step, how.values);
-    OK(receivers_sample(&r, memory + slab_offset(&b, 0, 0, 0), step, &E));
-    assert_true(r.batched <= r.batch_rows);
+    OK(sampler_sample(&m, memory + slab_offset(&b, 0, 0, 0), step, &E));
+    assert_true(m.batched <= m.batch_rows);
   }
   check_held(&r, how);
-  check_restored(&r);
+  check_restored(&m);
   MPI_Barrier(MPI_COMM_WORLD);
   OK(receivers_write(&r, path, &ABOUT, &E));
   if (!how.removed) OK(receivers_write(&r, path, &ABOUT, &E)); /* over the file that is there */
+  sampler_close(&m);
   receivers_close(&r);
   OK(dev->table->free(dev, memory, MEMORY_DEVICE, &E));
   OK(dev->table->free(dev, staging, MEMORY_PINNED, &E));

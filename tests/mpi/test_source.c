@@ -5,8 +5,8 @@
 #include <math.h>
 #include <unistd.h>
 #include "config/config.h"
-#include "io/field_io.h"
-#include "acquisition/source.h"
+#include "io/hdf5/field_io.h"
+#include "acquisition/injector.h"
 #include "acquisition/wavelet.h"
 
 static char file[64]; /* of wavelets; made by rank 0 */
@@ -369,7 +369,7 @@ static void expect_step(const config *c, const wavelet_table tables[2], const ke
 static device_event *done[2][STREAM_COUNT]; /* of the last two steps */
 
 /* One step as the step loop does it: cut at `lo` and `hi`, two passes ahead at most. */
-static void apply_step(device *dev, sources *s, const kernel_args *args, int lo, int hi, int64_t step) {
+static void apply_step(device *dev, injector *s, const kernel_args *args, int lo, int hi, int64_t step) {
   const int cuts[][3] = {
       {STREAM_INTERIOR, lo, hi}, {STREAM_BOUNDARY, 0, lo}, {STREAM_BOUNDARY, hi, args->nz}};
   device_event *const *own = done[step & 1], *const *before = done[!(step & 1)];
@@ -380,7 +380,7 @@ static void apply_step(device *dev, sources *s, const kernel_args *args, int lo,
   for (int i = 0; i < 3; i++) {
     kernel_args a = *args;
     a.z_begin = cuts[i][1], a.z_end = cuts[i][2];
-    if (a.z_begin < a.z_end) OK(sources_apply(s, cuts[i][0], &a, step, &E));
+    if (a.z_begin < a.z_end) OK(injector_apply(s, cuts[i][0], &a, step, &E));
   }
   for (int stream = 0; stream < STREAM_COUNT; stream++) OK(dev->table->record(dev, stream, own[stream], &E));
 }
@@ -404,6 +404,7 @@ static void run_sources(device *dev, config *c, int lo, int hi, int steps) {
   wavelet_table tables[2] = {read_table("flat"), read_table("wide")};
   slab b;
   sources s = {0};
+  injector j = {0};
   const problem on = {dev, &b, c, &WORLD, NULL};
   OK(slab_init(&b, &(slab_shape){.nx = NX, .ny = NY, .nz = NZ}, rank, ranks, &E));
   const size_t bytes = slab_floats(&b) * sizeof(float), device_before = dev->bytes,
@@ -411,8 +412,9 @@ static void run_sources(device *dev, config *c, int lo, int hi, int steps) {
   float *zeros = calloc(slab_floats(&b), sizeof *zeros);
   size_t on_device, pinned;
   OK(sources_plan(&s, &on, (wavelet_steps){DT, steps, 0}, &E));
-  sources_bytes(&s, &on_device, &pinned);
-  OK(sources_open(&s, &E));
+  OK(injector_plan(&j, &(sources *){&s}, 1, &on, NY, &E));
+  injector_bytes(&j, &on_device, &pinned);
+  OK(injector_open(&j, &E));
   assert_int_equal(dev->bytes - device_before, on_device);
   assert_int_equal(dev->pinned_bytes - pinned_before, pinned);
   OK(dev->table->alloc(dev, (void **)&memory, bytes, MEMORY_DEVICE, &E));
@@ -423,10 +425,11 @@ static void run_sources(device *dev, config *c, int lo, int hi, int steps) {
   args.nx = NX, args.ny = NY, args.nz = b.nz;
   args.ghosts[FACE_X_LO] = GHOST_ODD;
   for (int step = 0; step < steps; step++) {
-    apply_step(dev, &s, &args, lo, b.nz - hi, step);
+    apply_step(dev, &j, &args, lo, b.nz - hi, step);
     expect_step(c, tables, &args, step, expected);
   }
   check_planes(dev, &b, memory, expected);
+  injector_close(&j);
   sources_close(&s);
   OK(dev->table->free(dev, memory, MEMORY_DEVICE, &E));
   assert_int_equal(dev->bytes, device_before);

@@ -1,0 +1,55 @@
+/* Adds the sources of one shot, or of several that step together, to the field: their tiles and signals on the device. */
+#ifndef STENCIL_INJECTOR_H
+#define STENCIL_INJECTOR_H
+
+#include "physics/absorb.h"
+#include "kernels/host/wavefront.h"
+#include "source.h"
+
+/* What it takes of the device. It serves one set of shots after another. */
+typedef struct injector_memory {
+  device_buffer tiles, shares, places, signal, ring, chi;
+  device_event *brought; /* the signals computed last are on the device */
+} injector_memory;
+
+typedef struct injector {
+  device *dev;        /* not owned */
+  const slab *slab;   /* of the field: the rows of one shot after those of another; not owned */
+  const sources **of; /* of each shot; owned, but not what it lists */
+  int count, rows;    /* of shots; of a plane, that are one shot's */
+  int tile_count, share_count, place_count, signal_count;
+  injector_memory kept; /* owned; these three, `ring` and `signal` are in it: */
+  source_tile *tiles;   /* sorted by z, y, x; NULL without places, as are the next two */
+  source_share *shares; /* those of a tile in the order of the sources */
+  point_weights *places;
+  int *plane_begin;     /* nz + 1: index of the first tile of each plane; owned */
+  const absorb *layers; /* not owned; layers that stretch what is added (stretch.h); NULL: none do */
+  int stretched;        /* tiles that these reach */
+  struct injector_lists *planned; /* what injector_open puts on the device; owned */
+  float *ring, *signal; /* signals of the latest steps, pinned and device memory (injector_compute) */
+  int64_t computed;     /* the first of the steps computed last; INT64_MIN: none */
+  unsigned informed;    /* bit i: stream i has these on the device */
+} injector;
+
+/* Lays out the sources of `count` shots, each planned on a slab of its own: those of shot i act in rows i * rows .. of
+ * on->slab. Takes their places; they must outlive it. `j` is zero-initialised, or was planned before: then it keeps its memory. Not
+ * collective. injector_close it, also after a failure. */
+int injector_plan(injector *j, sources *const *of, int count, const problem *on, int rows, error *e);
+/* Copies the lists to the device, and takes what memory is missing: none without points. Before it the caller sets
+ * j->layers. Not collective. */
+int injector_open(injector *j, error *e);
+/* Frees all memory; what is enqueued must be done. */
+void injector_close(injector *j);
+
+/* Bytes that injector_open takes on this rank. */
+void injector_bytes(const injector *j, size_t *on_device, size_t *pinned);
+
+/* Enqueues on `stream` what the sources add to planes [args->z_begin, args->z_end) of args->out at the time step * dt, and
+ * impose on it at the next. At step -1 they add nothing. Steps must ascend, and at most 16 of them may be unfinished. */
+int injector_apply(injector *j, int stream, const kernel_args *args, int64_t step, error *e);
+
+/* Fills *pass with what the sources add at `steps` steps from `step` on; the rules of injector_apply hold. Host device
+ * only. */
+void injector_of_pass(injector *j, int64_t step, int steps, wavefront_sources *pass);
+
+#endif

@@ -1,0 +1,90 @@
+/* A batch: shots that step as one, with all that is saved of them, and when they end. */
+#ifndef STENCIL_BATCH_H
+#define STENCIL_BATCH_H
+
+#include "base/stop.h"
+#include "propagator/adjoint.h"
+#include "save_queue.h"
+#include "shot/shot.h"
+
+/* What a batch does besides its steps. */
+typedef struct batch_setup {
+  run_log *log;
+  enum on_stop_kind on_stop;   /* what a signal or the wall time does */
+  int (*heard)(void *context); /* as in stop_watch */
+  void *context;
+} batch_setup;
+
+/* What a gradient took after the steps, in seconds; 0: there is none. */
+typedef struct gradient_times {
+  adjoint_times way;
+  double sums; /* all else: the residual, sums, the file */
+} gradient_times;
+
+/* What the step loop took on this rank. */
+typedef struct loop_times {
+  int64_t steps;
+  double seconds;      /* between two barriers */
+  double io_seconds;   /* part of them in which saving kept the steps waiting, */
+  double wait_seconds; /* and of that the part in which they waited for the writer */
+  double end;          /* MPI_Wtime() at the end */
+  gradient_times gradient;
+} loop_times;
+
+typedef struct batch {
+  propagator p;
+  shot **shots; /* owned, but not what it lists */
+  int count;    /* of shots */
+  batch_setup of;
+  save_queue saves;
+  field_statistics statistics; /* of the field when it was last measured, of all shots together */
+  int64_t checked_step; /* whose field is known to be finite, or the writer will know before it saves more */
+  loop_times loop;
+  struct {
+    bool saves;
+    int64_t first, last; /* steps */
+    double begin;        /* MPI_Wtime() */
+  } under_way;           /* what batch_steps_begin noted */
+  stop_watch stop;
+} batch;
+
+/* Makes planned shots step together (propagator_plan). Zero-initialise the batch before the first ones; b->p.dev may be
+ * set. All functions are collective over the engine's ranks, same error everywhere, unless they say otherwise.
+ * batch_close it, also after a failure. */
+int batch_plan(batch *b, engine *g, shot *const *shots, int count, const batch_setup *setup, error *e);
+/* Takes what memory is missing, and starts the writer. */
+int batch_open(batch *b, error *e);
+/* Fills the fields: with the initial field, or from the checkpoint of the shot. */
+int batch_load(batch *b, error *e);
+/* batch_load, with all preparations of what is to be saved; saves the first field. */
+int batch_begin(batch *b, error *e);
+/* Does the steps that are left. With `saves` it also checks and writes as configured, and may stop early: STOPPED. */
+int batch_steps(batch *b, bool saves, error *e);
+/* The same in parts, for one of several batches under way: batch_steps_begin, then batch_pass until *over. */
+int batch_steps_begin(batch *b, bool saves, error *e);
+int batch_pass(batch *b, bool *over, error *e);
+/* Begins to watch for what ends the batch early; the steps done do so themselves. */
+int batch_watch(batch *b, error *e);
+/* STOPPED at `step`, as `reason` has it; `after`: the end of the message. Not collective. */
+int batch_stopped(const batch *b, enum stop_reason reason, int64_t step, const char *after, error *e);
+/* Creates the files that batch_finish_traces writes for shot i, as far as that can be done while the batch steps; another
+ * thread may call it then. Not collective. */
+int batch_make_files(batch *b, int i, error *e);
+/* Saves what is due after the last step, except traces. */
+int batch_finish(batch *b, error *e);
+/* After propagator_extra_steps saves the traces of shot i. */
+int batch_finish_traces(batch *b, int i, error *e);
+/* Call it last, also after a failure: waits for the writer, and brings the lists of saved fields up to date. */
+int batch_end(batch *b, error *e);
+void batch_close(batch *b);
+
+/* Does this for each shot: one after the other, in each of several threads where a rank has them alone. */
+void batch_share(const batch *b, void (*each)(void *context, int i), void *context);
+/* Likewise, for those that have not failed. What fails then is the shot; where all have failed, *e is why. */
+int batch_each(batch *b, int (*each)(void *context, int i, error *e), void *context, error *e);
+/* Sets *e where all shots have failed. */
+int batch_failed(const batch *b, error *e);
+/* What a file of shot i says of its run that is saved after a step. */
+run_meta batch_run(const batch *b, int i, int64_t step);
+
+#endif
