@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "base/error_mpi.h"
+#include "step/prove.h"
 #include "survey/verify.h"
 
 /* What it takes: the stack may be small. */
@@ -63,6 +64,7 @@ static int run_benchmark(const job *j, survey_slot *t, error *e) {
   watchdog_open(&b->p.stepper.watch, g->comm, j->config->watchdog_seconds, b->p.stepper.step, e);
   if (!e->id) batch_steps(b, false, e);
   watchdog_close(&b->p.stepper.watch);
+  if (!e->id) stepper_prove(&b->p.stepper, g->comm, e);
   if (!e->id && !announce_report(b, e) && g->config->report_file[0])
     announce_files(s, g->config->report_file);
   return batch_end(b, e);

@@ -2,6 +2,7 @@
  * overlap on or off, with or without profiling, on every backend of this machine. */
 #include "step_harness.h"
 #include "mpi_main.h"
+#include "step/prove.h"
 #include "kernels/operations/operation.h"
 #include <stdio.h>
 #include <time.h>
@@ -254,9 +255,46 @@ static void copies_are_not_overwritten(void) {
   dev->table->close(dev);
 }
 
+static void does_nothing(const kernel_args *a, int part, int parts) {
+  (void)a, (void)part, (void)parts;
+}
+/* ... but for the last point of each row. */
+static void nearly_right(const kernel_args *a, int part, int parts) {
+  const kernel *reference;
+  OK(kernel_find("reference", a->equation, BACKEND_HOST, &reference, &E));
+  reference->host(a, part, parts);
+  for (int z = a->z_begin; z < a->z_end && part == parts - 1; z++)
+    a->out[(size_t)z * a->plane + (size_t)(a->ny - 1) * a->pitch + (size_t)a->nx - 1] += 1e-3f;
+}
+
+/* A benchmark ends with what such kernels would have timed. */
+static void wrong_steps_are_found(void) {
+  const device_options options = {.local_rank = rank, .local_ranks = ranks, .threads = 1};
+  host_kernel *const kernels[] = {NULL, does_nothing, nearly_right};
+  device *dev;
+  OK(device_open("host", &options, &dev, &E));
+  for (int i = 0; i < COUNT(kernels); i++) {
+    error e = {0};
+    step_run r;
+    OK(slab_init(&r.slab, &(slab_shape){.nx = 33, .ny = 12, .nz = 30}, rank, ranks, &E));
+    step_run_open(&r, dev, "simd", "sendrecv", 0, true, false, 0.25f);
+    kernel wrong = *r.stepper.kernel;
+    if (kernels[i]) wrong.host = kernels[i];
+    r.stepper.kernel = &wrong;
+    for (int n = 0; n < 2; n++) OK(stepper_advance(&r.stepper, 1, &E));
+    OK(stepper_sync(&r.stepper, &E));
+    stepper_prove(&r.stepper, MPI_COMM_WORLD, &e);
+    assert_int_equal(e.id, kernels[i] ? ERROR_KERNEL_WRONG : 0);
+    step_run_close(&r);
+  }
+  dev->table->close(dev);
+}
+
 TEST_OF(all_tests, const char *backend) {
   all_runs(backend);
-  if (strcmp(backend, "host") == 0) copies_are_not_overwritten();
+  if (strcmp(backend, "host") != 0) return;
+  copies_are_not_overwritten();
+  wrong_steps_are_found();
 }
 
 MPI_MAIN
