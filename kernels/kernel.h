@@ -91,7 +91,8 @@ static inline bool kernel_is_stack(const kernel_args *args) {
 /* A host kernel does part `part` of `parts` of the work. The parts together write every point once. */
 typedef void host_kernel(const kernel_args *args, int part, int parts);
 /* A CUDA kernel's launcher enqueues the work on a cudaStream_t and returns a cudaError_t as int;
- * asynchronous. cudaErrorNotSupported says that this GPU or driver lacks what the kernel is made of. */
+ * asynchronous. cudaErrorNotSupported says that this GPU, the driver or the program's code for them lacks what the kernel is
+ * made of, also where there are no planes. */
 typedef int cuda_kernel(const kernel_args *args, void *stream);
 
 /* What a kernel can do. */

@@ -11,23 +11,24 @@
 
 #include <cuda_runtime.h>
 
-/* Which generation of chips this process' device is: 9 for Hopper. */
-struct capability {
-  int major = 0;
+/* For which chips the code of a kernel was made that this process' device runs: 90 for Hopper. Of a later chip it is less
+ * where it runs PTX of an older one, and lacks what the kernel leaves out for that one. */
+struct compiled {
+  int chip = 0;
   cudaError_t status;
 
-  capability() {
-    int device = 0;
-    status = cudaGetDevice(&device);
-    if (status == cudaSuccess)
-      status = cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device);
+  explicit compiled(const void *kernel) {
+    cudaFuncAttributes of = {};
+    status = cudaFuncGetAttributes(&of, kernel);
+    if (status == cudaSuccess) chip = of.ptxVersion < of.binaryVersion ? of.ptxVersion : of.binaryVersion;
   }
 };
+enum { HOPPER = 90 };
 
 /* `shared`: dynamic shared memory of a block, bytes. `parameters`: as cudaLaunchKernel takes them. */
 inline cudaError_t launch_behind(const void *kernel, dim3 grid, unsigned block, size_t shared,
                                  cudaStream_t stream, void **parameters) {
-  static const capability of; /* asked once: a process has one device */
+  static const compiled of(kernel); /* asked once: a process has one device, and one build made all kernels */
   if (of.status != cudaSuccess) return of.status;
   cudaLaunchAttribute early = {};
   early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
@@ -35,7 +36,7 @@ inline cudaError_t launch_behind(const void *kernel, dim3 grid, unsigned block, 
   cudaLaunchConfig_t config = {};
   config.gridDim = grid, config.blockDim = dim3(block), config.dynamicSmemBytes = shared,
   config.stream = stream;
-  config.attrs = &early, config.numAttrs = of.major >= 9;
+  config.attrs = &early, config.numAttrs = of.chip >= HOPPER;
   return cudaLaunchKernelExC(&config, kernel, parameters);
 }
 

@@ -9,7 +9,7 @@ extern const struct operation host_simd_layers, host_simd_cached_layers, host_si
 #ifdef STENCIL_HAVE_CUDA
 cuda_kernel cuda_bulk_tensor, cuda_multi_stage, cuda_partitioned, cuda_primitives, cuda_thread_scope,
     cuda_barrier, cuda_cg_memcpy, cuda_single_stage, cuda_naive;
-extern const struct operation cuda_bulk_tensor_layers;
+extern const struct operation cuda_bulk_tensor_layers, cuda_multi_stage_layers;
 #define CUDA(pointer) pointer
 #else
 #define CUDA(pointer) NULL

@@ -5,20 +5,24 @@
 #include <cuda_runtime.h>
 
 struct residency {
-  int sms, blocks; /* multiprocessors; blocks of a kernel that fit one of them */
+  int sms, blocks; /* multiprocessors; blocks of a kernel that fit one of them, 0: the kernel is too large */
 };
 
 /* Lets a kernel use `shared` bytes of dynamic shared memory, and asks how many of its blocks of so many threads a
  * multiprocessor holds. Once a process and kernel. */
 inline cudaError_t residency_of(const void *kernel, int threads, size_t shared, residency *r) {
-  int device = 0;
+  int device = 0, most = 0;
+  cudaFuncAttributes of = {};
   cudaError_t status = cudaGetDevice(&device);
   if (status == cudaSuccess) status = cudaDeviceGetAttribute(&r->sms, cudaDevAttrMultiProcessorCount, device);
   if (status == cudaSuccess)
-    status = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)shared);
+    status = cudaDeviceGetAttribute(&most, cudaDevAttrMaxSharedMemoryPerBlockOptin, device);
+  if (status == cudaSuccess) status = cudaFuncGetAttributes(&of, kernel);
+  r->blocks = 0;
+  if (status != cudaSuccess || of.sharedSizeBytes + shared > (size_t)most) return status;
+  status = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)shared);
   if (status == cudaSuccess)
     status = cudaOccupancyMaxActiveBlocksPerMultiprocessor(&r->blocks, kernel, threads, shared);
-  if (status == cudaSuccess && r->blocks < 1) status = cudaErrorInvalidConfiguration;
   return status;
 }
 

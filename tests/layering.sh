@@ -19,7 +19,7 @@ kernels/operations | base kernels equations host                  | cuda
 kernels/layers     | base kernels equations operations            | cuda
 kernels/host       | base kernels equations operations layers     |
 kernels/cuda       | kernels equations operations layers          | cuda
-kernels/staging    | kernels equations cuda                       | cuda
+kernels/staging    | kernels equations operations layers cuda     | cuda
 config      | base kernels halo                                   |
 src/device  | base kernels                                        | cuda nvtx
 src/halo    | base device kernels                                 | mpi
@@ -139,7 +139,7 @@ self_test() {
   local plants=('src/base/error.c "device/device.h"' 'src/base/error.c <mpi.h>' 'kernels/registry.c "kernels/equations/terms.h"'
     'kernels/equations/point.h "kernels/host/host_simd.h"' 'kernels/operations/operations.c "kernels/layers/absorb.h"'
     'kernels/layers/absorb.c "kernels/host/host_simd.h"' 'kernels/host/reference.c "halo/slab.h"'
-    'kernels/cuda/persistent.cu "kernels/host/host_simd.h"' 'kernels/staging/naive.cu "kernels/layers/absorb.cuh"'
+    'kernels/cuda/persistent.cu "kernels/host/host_simd.h"' 'kernels/staging/naive.cu "kernels/host/host_simd.h"'
     'config/config.c "device/device.h"' 'src/device/device.c "halo/halo.h"' 'src/halo/slab.c "step/step.h"'
     'src/halo/transport_ipc.c <hdf5.h>' 'io/hdf5/field_io.c "io/input/input.h"' 'io/bytes/rows.c <hdf5.h>'
     'io/input/input.c "io/output/space.h"' 'io/output/series.c "io/files.h"' 'io/checkpoint/checkpoint_read.c "halo/halo.h"' 'io/files.c "step/step.h"' 'src/physics/fd.c "acquisition/place.h"'

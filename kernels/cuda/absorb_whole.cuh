@@ -82,6 +82,7 @@ template <enum equation Q, terms_of TERMS, bool PACKS, bool STACK>
 static __global__ void __launch_bounds__(WALK_THREADS, WALK_BLOCKS)
     whole(const __grid_constant__ absorb_args a, const __grid_constant__ whole_shell s,
           const __grid_constant__ whole_maps m) {
+#if __CUDA_ARCH__ >= 900
   extern __shared__ __align__(128) float shared[];
   const unsigned crossing = s.crossing.blocks(), along_z = crossing + s.along_z.blocks(), walks = s.walks();
   admit_next_launch();
@@ -95,6 +96,7 @@ static __global__ void __launch_bounds__(WALK_THREADS, WALK_BLOCKS)
   else
     store_images(a, s, blockIdx.x - walks);
   if (s.beside && blockIdx.x == gridDim.x - 1) await_launch_before();
+#endif
 }
 
 /* Cuts layers of `width` points into pieces of at least `least` points. It assumes two layers. */
@@ -163,9 +165,9 @@ struct whole_kernel {
 
 template <enum equation Q, terms_of TERMS, bool STACK>
 cudaError_t launch_whole(const absorb_args &args, const whole_shell &shell, cudaStream_t stream) {
-  static const bulk_tensor::encoder e;
   static const whole_kernel packs(reinterpret_cast<const void *>(whole<Q, TERMS, true, STACK>)),
       points(reinterpret_cast<const void *>(whole<Q, TERMS, false, STACK>));
+  static const bulk_tensor::encoder e(packs.function);
   const whole_kernel &kernel = args.field.nx % PACK ? points : packs;
   const long long image_packs = (long long)shell.image_rows * blocks_for(args.field.nx, PACK);
   const unsigned blocks = shell.walks() + blocks_for(image_packs, WALK_THREADS);

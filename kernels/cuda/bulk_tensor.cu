@@ -40,56 +40,24 @@ using terms_shape = shape < Q,
       : Terms::end == 2 ? 20
                         : Terms::end<6 ? 16 : 12, 2, 4, 2, 1, Terms>;
 
-/* Calls launch(the kind) for the terms of a launch. */
-template <bool DENSITY, bool GRADIENT, class Launch> int of_memories(int memories, const Launch &launch) {
-  switch (memories) {
-  case 0:
-    return launch(terms_kind<DENSITY, 0, GRADIENT>());
-  case 1:
-    return launch(terms_kind<DENSITY, 1, GRADIENT>());
-  case 2:
-    return launch(terms_kind<DENSITY, 2, GRADIENT>());
-  default:
-    return launch(terms_kind<DENSITY, 3, GRADIENT>());
-  }
-}
-
-template <bool GRADIENT, class Launch> int of_terms(const kernel_terms &t, const Launch &launch) {
-  return t.density ? of_memories<true, GRADIENT>(t.memories, launch)
-                   : of_memories<false, GRADIENT>(t.memories, launch);
-}
-
-template <enum equation Q> int launch_terms(const kernel_args *args, void *stream) {
-  const auto launch_kind = [=](auto kind) {
-    return launch(shapes<terms_shape<Q, decltype(kind)>>(), args, stream);
-  };
-  return args->terms.recalled ? of_terms<true>(args->terms, launch_kind)
-                              : of_terms<false>(args->terms, launch_kind);
-}
-
 /* Of rows of a stack (kernel_args.flat): few halos, so wide tiles. More terms leave less room for planes. */
 template <enum equation Q, class Terms>
 using flat_shape = shape < Q,
-      256, Terms::any ? 8 : 16, Terms::any ? 2 : 4,
-      Terms::end<8 ? 5 : 4, 2, 1, terms_kind<Terms::density, Terms::memories, Terms::gradient, true>>;
+      256, Terms::any ? 8 : 16, Terms::any ? 2 : 4, Terms::end<8 ? 5 : 4, 2, 1, Terms>;
 
-template <enum equation Q> int launch_flat(const kernel_args *args, void *stream) {
-  const auto launch_kind = [=](auto kind) {
-    return launch(shapes<flat_shape<Q, decltype(kind)>>(), args, stream);
-  };
-  return args->terms.recalled ? of_terms<true>(args->terms, launch_kind)
-                              : of_terms<false>(args->terms, launch_kind);
-}
+template <enum equation Q, class Terms>
+using shapes_with = shapes<std::conditional_t<Terms::flat, flat_shape<Q, Terms>, terms_shape<Q, Terms>>>;
 
 } // namespace bulk_tensor
 
 extern "C" int cuda_bulk_tensor(const kernel_args *args, void *stream) {
   return star::of_equation(args->equation, [=](auto q) {
     constexpr enum equation Q = decltype(q)::value;
-    if constexpr (star::has_terms<Q>) {
-      if (kernel_is_stack(args)) return bulk_tensor::launch_flat<Q>(args, stream);
-      if (terms_any(&args->terms)) return bulk_tensor::launch_terms<Q>(args, stream);
-    }
+    if constexpr (star::has_terms<Q>)
+      if (star::is_special(*args))
+        return star::of_kind(*args, [=](auto kind) {
+          return bulk_tensor::launch(bulk_tensor::shapes_with<Q, decltype(kind)>(), args, stream);
+        });
     return bulk_tensor::launch(typename bulk_tensor::shapes_of<Q>::plain(), args, stream);
   });
 }
@@ -100,17 +68,10 @@ static int with_layers(const void *args, void *stream) {
   return star::of_equation(a->field.equation, [=](auto q) {
     constexpr enum equation Q = decltype(q)::value;
     if constexpr (star::has_terms<Q>)
-      if (kernel_is_stack(&a->field) || terms_any(&a->field.terms)) {
-        const auto launch_kind = [=](auto kind) {
-          typedef bulk_tensor::flat_shape<Q, decltype(kind)> flat;
-          typedef bulk_tensor::terms_shape<Q, decltype(kind)> shape;
-          return kernel_is_stack(&a->field)
-                     ? bulk_tensor::launch_layers(bulk_tensor::shapes<flat>(), a, stream)
-                     : bulk_tensor::launch_layers(bulk_tensor::shapes<shape>(), a, stream);
-        };
-        return a->field.terms.recalled ? bulk_tensor::of_terms<true>(a->field.terms, launch_kind)
-                                       : bulk_tensor::of_terms<false>(a->field.terms, launch_kind);
-      }
+      if (star::is_special(a->field))
+        return star::of_kind(a->field, [=](auto kind) {
+          return bulk_tensor::launch_layers(bulk_tensor::shapes_with<Q, decltype(kind)>(), a, stream);
+        });
     if constexpr ((EQUATIONS[Q].flags & HAS_LAYERS) != 0)
       return bulk_tensor::launch_layers(typename bulk_tensor::shapes_of<Q>::layered(), a, stream);
     else
@@ -118,14 +79,7 @@ static int with_layers(const void *args, void *stream) {
   });
 }
 
-/* An operation of this backend alone. */
-static constexpr operation operation_of(const char *name, size_t args_bytes, cuda_operation *cuda) {
-  operation o = {};
-  o.name = name, o.args_bytes = args_bytes, o.cuda = cuda;
-  return o;
-}
-
 extern "C" {
 extern const operation cuda_bulk_tensor_layers;
-const operation cuda_bulk_tensor_layers = operation_of("bulk_tensor", sizeof(absorb_args), with_layers);
+const operation cuda_bulk_tensor_layers = absorb_operation("bulk_tensor", with_layers);
 }

@@ -27,7 +27,6 @@
 #include "bulk_tensor_ring.cuh"
 #include "kernels/ghosts.h"
 #include "star.cuh"
-#include "kernels/equations/terms.h"
 
 namespace bulk_tensor {
 
@@ -35,21 +34,10 @@ using star::load;
 using star::PACK;
 using star::put;
 
-/* What multiplies the star besides (kernel_args.terms, flat). */
-template <bool DENSITY, int MEMORIES, bool GRADIENT = false, bool FLAT = false> struct terms_kind {
-  static constexpr bool density = DENSITY, gradient = GRADIENT, flat = FLAT;
-  static constexpr int memories = MEMORIES;
-  static constexpr bool any = DENSITY || MEMORIES || GRADIENT;
-  /* Where they lie behind the other operands in a slot, in tiles, and where they end: V, recalled and g, kappa, r. */
-  static constexpr int recalled = DENSITY, loss = recalled + 2 * GRADIENT, memory = loss + (MEMORIES > 0),
-                       end = memory + MEMORIES;
-};
-typedef terms_kind<false, 0> no_terms;
-
 /* An equation on tiles of TX x TY points, ROWS rows a thread, rings of STAGES planes of u and OPERAND_STAGES
  * of what else the equation reads, BLOCKS resident blocks an SM. */
 template <enum equation Q, int TX, int TY, int ROWS, int STAGES, int OPERAND_STAGES, int BLOCKS,
-          class Terms = no_terms>
+          class Terms = star::no_terms>
 struct shape {
   static constexpr enum equation equation = Q;
   static constexpr bool needs_centre = star::reads_u<Q>;
@@ -150,43 +138,6 @@ __device__ __forceinline__ void store_row(float *to, const float v[PACK], bool e
     if (exists && i < lanes) to[i] = v[i];
 }
 
-/* From the sums of a row to its new values, where the equation has terms. `operand`: its first term in a slot; `at`:
- * floats from own point (0, 0, 0); x: what layers add to points whose bits are set. */
-template <class S>
-__device__ __forceinline__ void finish_row(float row[PACK], const float u[PACK], const float m[][PACK],
-                                           const float before[PACK], const float *operand,
-                                           const kernel_args &a, bool exists, int lanes, ptrdiff_t at,
-                                           const float x[PACK], unsigned added) {
-  typedef typename S::terms_kind T;
-  float V[PACK] = {}, kappa[PACK] = {}, recalled[PACK] = {}, g[PACK] = {}, r[MEMORIES_MAX][PACK] = {};
-  if (T::density) load(V, operand);
-  if (T::gradient)
-    load(recalled, operand + T::recalled * S::tile), load(g, operand + (T::recalled + 1) * S::tile);
-  if (T::memories) load(kappa, operand + T::loss * S::tile);
-#pragma unroll
-  for (int l = 0; l < T::memories; l++) load(r[l], operand + (T::memory + l) * S::tile);
-#pragma unroll
-  for (int i = 0; i < PACK; i++) {
-    float here[EQUATION_MEDIA];
-#pragma unroll
-    for (int k = 0; k < S::media; k++) here[k] = m[k][i];
-    terms_point p = {V[i], kappa[i], recalled[i], g[i], {r[0][i], r[1][i], r[2][i]}};
-    const float star = terms_bracket(&a.terms, T::density, T::memories, T::gradient, row[i], u[i], &p);
-    row[i] = point_next(S::equation, star, here, u[i], before[i], 2.0f);
-    if (added >> i & 1) {
-      const float gain =
-          terms_gain(&a.terms, T::memories, T::gradient, point_gain(S::equation, here), x[i], &p);
-      row[i] = __fmaf_rn(gain, x[i], row[i]);
-    }
-    g[i] = p.g;
-#pragma unroll
-    for (int l = 0; l < T::memories; l++) r[l][i] = p.r[l];
-  }
-  if (T::gradient) store_row(a.terms.gradient + at, g, exists, lanes);
-#pragma unroll
-  for (int l = 0; l < T::memories; l++) store_row(a.terms.memory[l] + at, r[l], exists, lanes);
-}
-
 /* From the sums to the new values. `operands` and `centres` (u itself, four planes ago) are at the thread's
  * first point of this output plane, which is `at` floats from point (0, 0, 0). has_addends: whether threads of the
  * block have addends of layers. */
@@ -210,8 +161,15 @@ __device__ __forceinline__ void finish(float done[S::rows][PACK], const float *o
     if constexpr (S::terms_kind::any) {
       const float *const operand = operands + S::first_term * S::tile + j * S::tile_x;
       if (added) load(addend, addends.at + j * addends.pitch);
-      finish_row<S>(done[j], u, m, before, operand, a, j < own.rows, own.lanes, at + j * (ptrdiff_t)a.pitch,
-                    addend, added ? addends.points : 0);
+      const ptrdiff_t here = at + j * (ptrdiff_t)a.pitch;
+      star::terms_pack<typename S::terms_kind> terms;
+      terms.load(a.terms,
+                 [=](float to[PACK], const float *, int place) { load(to, operand + place * S::tile); });
+      terms.template finish<S::equation, S::media>(done[j], m, u, before, a.terms, addend,
+                                                   added ? addends.points : 0);
+      terms.store(a.terms, [=](float *field, const float v[PACK]) {
+        store_row(field + here, v, j < own.rows, own.lanes);
+      });
     } else {
 #pragma unroll
       for (int i = 0; i < PACK; i++) {
@@ -307,6 +265,7 @@ __device__ __forceinline__ void await_and_admit(const wave &w) {
 template <class S, bool LAYERED>
 __global__ void __launch_bounds__(S::threads, S::blocks)
     stream(const __grid_constant__ kernel_args a, const __grid_constant__ maps m, const wave w) {
+#if __CUDA_ARCH__ >= 900
   extern __shared__ __align__(128) float shared[];
   __shared__ unsigned alone;
   const layout<S> at(shared);
@@ -378,6 +337,7 @@ __global__ void __launch_bounds__(S::threads, S::blocks)
     t = t.after(1);
   }
   if (w.beside && blockIdx.x == 0) await_launch_before(); /* still done after that one */
+#endif
 }
 
 } // namespace bulk_tensor

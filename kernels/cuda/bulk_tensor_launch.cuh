@@ -8,19 +8,19 @@
 namespace bulk_tensor {
 
 /* cuTensorMapEncodeTiled, asked of the driver at run time so that the program also starts where there is none.
- * cudaErrorNotSupported: the chip or the driver has no tensor copies. */
+ * cudaErrorNotSupported: the kernel was not compiled with tensor copies, or the driver has none. */
 struct encoder {
   CUresult (*encode)(CUtensorMap *, CUtensorMapDataType, cuuint32_t, void *, const cuuint64_t *,
                      const cuuint64_t *, const cuuint32_t *, const cuuint32_t *, CUtensorMapInterleave,
                      CUtensorMapSwizzle, CUtensorMapL2promotion, CUtensorMapFloatOOBfill) = nullptr;
   cudaError_t status;
 
-  encoder() {
-    const capability of;
+  explicit encoder(const void *kernel) {
+    const compiled of(kernel);
     void *function = nullptr;
     cudaDriverEntryPointQueryResult found = cudaDriverEntryPointSymbolNotFound;
     status = of.status;
-    if (status == cudaSuccess && of.major < 9) status = cudaErrorNotSupported;
+    if (status == cudaSuccess && of.chip < HOPPER) status = cudaErrorNotSupported;
     if (status != cudaSuccess) return;
 #if CUDART_VERSION >= 12050
     status = cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &function, 12000, cudaEnableDefault,
@@ -212,6 +212,7 @@ cutting choose(const star::choice<N> &shapes, const kernel_args *a, const follow
   for (int i = 0; i < N; i++) {
     const star::variant &v = shapes.shapes[i];
     const residency &r = shapes.limits[i];
+    if (r.blocks == 0) continue;
     const bool small = r.blocks > 1; /* its tiles' halos cost too much, but where launches are short */
     const int lowest = small || hurry || few_warps(v) ? v.tile_y : v.tile_y * 3 / 4;
     const int lower = kernel_is_stack(a) ? 1 : owned_rows(v); /* rows of a stack have no halos */
@@ -279,8 +280,8 @@ inline cudaError_t make_addends_map(const encoder &e, maps *m, int tile_y, const
 template <bool LAYERED, class... Shapes>
 cudaError_t launch_with(const kernel_args *args, const addends_array *addends, const followers &behind,
                         cudaStream_t stream) {
-  static const encoder e; /* asked once: a process has one device */
   static const star::choice<(int)sizeof...(Shapes)> shapes(variant_of<Shapes, LAYERED>()...);
+  static const encoder e(shapes.shapes[0].function); /* asked once: a process has one device */
   maps m = {};
   if (e.status != cudaSuccess) return e.status; /* no planes either: so a caller can ask */
   if (shapes.status != cudaSuccess) return shapes.status;

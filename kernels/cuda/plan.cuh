@@ -34,10 +34,19 @@ template <class Launch> int of_equation(enum equation q, const Launch &launch) {
   }
 }
 
+/* What layers along x add (absorb_addends), for a sweep to add to the points that are in no other layer: those of rows
+ * [y_begin, y_end) of planes [z_begin, z_end). A row has `lo` and `hi` points in layers. */
+struct row_sums {
+  const float *values;
+  int lo, hi, pitch, high, first;
+  int y_begin, y_end, z_begin, z_end;
+};
+
 /* How a launch is cut up: block b has tile b % (x * y) and chunk b / (x * y) of `planes` planes. */
 struct cut {
   int x, y;
   int planes;
+  row_sums sums; /* of LAYERED shapes */
 };
 
 /* A shape of a kernel as the host sees it. */
@@ -68,7 +77,7 @@ inline plan plan_chunks(const variant &v, const residency &r, const kernel_args 
   const double STEP_LATENCY = 1200; /* a plane's barrier and load latency, in points */
   const int planes = a->z_end - a->z_begin;
   plan p;
-  p.c = {ceil_div(a->nx, v.tile_x), ceil_div(a->ny, v.tile_y), ceil_div(planes, chunks)};
+  p.c = {ceil_div(a->nx, v.tile_x), ceil_div(a->ny, v.tile_y), ceil_div(planes, chunks), {}};
   const long long blocks = (long long)p.c.x * p.c.y * ceil_div(planes, p.c.planes);
   p.grid = (unsigned)blocks;
   const int a_wave = r.sms * r.blocks, waves = ceil_div(blocks, a_wave);
@@ -107,8 +116,8 @@ struct selection {
   plan p;
 };
 
-/* A kernel's N shapes and what the device says about them. Meant for a static variable: it asks the device once, and a
- * process has one device. */
+/* A kernel's N shapes and what the device says about them: cudaErrorNotSupported where none fits. Meant for a static
+ * variable: it asks the device once, and a process has one device. */
 template <int N> struct choice {
   variant shapes[N];
   residency limits[N];
@@ -116,39 +125,49 @@ template <int N> struct choice {
 
   template <class... Variants> explicit choice(const Variants &...v) : shapes{v...}, limits{} {
     static_assert(sizeof...(v) == N, "as many variants as the type says");
+    bool fits = false;
     status = cudaSuccess;
-    for (int i = 0; i < N && status == cudaSuccess; i++)
+    for (int i = 0; i < N && status == cudaSuccess; i++) {
       status = residency_of(shapes[i].function, shapes[i].threads, shapes[i].shared, &limits[i]);
+      fits = fits || limits[i].blocks > 0;
+    }
+    if (status == cudaSuccess && !fits) status = cudaErrorNotSupported;
   }
 
   /* The cheapest shape for these arguments, whose z range is not empty. */
   cudaError_t select(const kernel_args *args, selection *s) const {
+    *s = {};
     for (int i = 0; i < N && status == cudaSuccess; i++) {
+      if (limits[i].blocks == 0) continue;
       const plan p = plan_variant(shapes[i], limits[i], args);
-      if (i == 0 || p.cost < s->p.cost) *s = {&shapes[i], p};
+      if (!s->v || p.cost < s->p.cost) *s = {&shapes[i], p};
     }
     return status;
   }
 
   /* What a cuda_kernel does (kernel.h); the z range may be empty. */
-  int launch(const kernel_args *args, void *stream) const {
-    if (args->z_end <= args->z_begin) return cudaSuccess;
+  int launch(const kernel_args *args, void *stream, const row_sums &sums = {}) const {
+    if (args->z_end <= args->z_begin || status != cudaSuccess) return (int)status;
     selection s;
-    cudaError_t status = select(args, &s);
-    if (status == cudaSuccess) status = launch_plan(*s.v, s.p, args, (cudaStream_t)stream);
-    return (int)(status == cudaSuccess ? images::launch(args, (cudaStream_t)stream) : status);
+    cudaError_t done = select(args, &s);
+    s.p.c.sums = sums;
+    if (done == cudaSuccess) done = launch_plan(*s.v, s.p, args, (cudaStream_t)stream);
+    return (int)(done == cudaSuccess ? images::launch(args, (cudaStream_t)stream) : done);
   }
 };
 
 } // namespace star
 
 /* The launcher of a technique, whose kernels are technique::sweep<shape>, and its shapes for equation Q. */
-#define STAR_LAUNCHER(technique, ...)                                                                        \
-  template <class... Shapes> static int technique##_launch(const kernel_args *args, void *stream) {          \
+#define STAR_LAUNCH(technique)                                                                               \
+  template <class... Shapes>                                                                                 \
+  static int technique##_launch(const kernel_args *args, void *stream, const star::row_sums &sums = {}) {    \
     static const star::choice<sizeof...(Shapes)> shapes(                                                     \
         star::variant_of<Shapes>(technique::sweep<Shapes>)...);                                              \
-    return shapes.launch(args, stream);                                                                      \
-  }                                                                                                          \
+    return shapes.launch(args, stream, sums);                                                                \
+  }
+#define STAR_LAUNCHER(technique, ...)                                                                        \
+  STAR_LAUNCH(technique)                                                                                     \
   extern "C" int cuda_##technique(const kernel_args *args, void *stream) {                                   \
     return star::of_equation(args->equation, [=](auto q) {                                                   \
       constexpr enum equation Q = decltype(q)::value;                                                        \

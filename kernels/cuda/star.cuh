@@ -5,21 +5,24 @@
  * whom.
  *
  *   shape     a tile's size, its threads and its ring        place    where a block is
- *   copier    a thread's share of the copies of a plane      points   a thread's points and their sums */
+ *   copier    a thread's share of the copies of a plane      points   a thread's points and their sums
+ *   terms_pack, pack_sums    terms of a thread's points, and what layers add to them: of multi_stage alone */
 #ifndef STENCIL_STAR_CUH
 #define STENCIL_STAR_CUH
 
 #include <tuple>
 #include <type_traits>
 #include "plan.cuh"
+#include "terms.cuh"
 
 namespace star {
 
-constexpr int PACK = 4; /* floats in 16 bytes: what one copy moves, and the points in x a thread owns */
-
 /* An equation on tiles of TX x TY points, ROWS rows a thread, STAGES planes in the pipeline (the one at hand
- * and those on their way), BLOCKS resident blocks an SM. HELPERS: threads besides those that own points. */
-template <enum equation Q, int TX, int TY, int ROWS, int STAGES, int BLOCKS, int HELPERS = 0> struct shape {
+ * and those on their way), BLOCKS resident blocks an SM. HELPERS: threads besides those that own points. LAYERED: it adds
+ * what layers along x do. */
+template <enum equation Q, int TX, int TY, int ROWS, int STAGES, int BLOCKS, int HELPERS = 0,
+          class Terms = no_terms, bool LAYERED = false>
+struct shape {
   static_assert(TX % 32 == 0 && TY % ROWS == 0, "whole packs, conflict-free rows, whole threads");
   static constexpr enum equation equation = Q;
   /* Does it read u itself besides the sum? Then the ring keeps each plane for RADIUS planes more. */
@@ -27,7 +30,10 @@ template <enum equation Q, int TX, int TY, int ROWS, int STAGES, int BLOCKS, int
   static constexpr int tile_x = TX, tile_y = TY, rows = ROWS, stages = STAGES, blocks = BLOCKS,
                        helpers = HELPERS;
   static constexpr int threads_x = TX / PACK, workers = threads_x * (TY / ROWS), threads = workers + HELPERS;
-  static constexpr int pitch = TX + 2 * RADIUS, slot = pitch * (TY + 2 * RADIUS); /* floats of a ring slot */
+  static constexpr bool layered = LAYERED;
+  typedef Terms terms_kind;
+  static constexpr int halo_y = Terms::flat ? 0 : RADIUS; /* rows of a slot before and after the tile's */
+  static constexpr int pitch = TX + 2 * RADIUS, slot = pitch * (TY + 2 * halo_y); /* floats of a ring slot */
   static constexpr int slots = STAGES + (needs_centre ? RADIUS : 0);
   static constexpr int packs_x = pitch / PACK, packs = slot / PACK;
   static constexpr size_t shared = sizeof(float) * slots * slot;
@@ -45,10 +51,11 @@ template <class S> __device__ __forceinline__ int centre_slot(int slot) {
 
 /* Where a block is: its tile's first point and its output planes. */
 template <class S> struct place {
+  const row_sums &sums;
   int x, y, z_begin, z_end;
   unsigned corner; /* of the tile in a plane, floats; below 2^32, as 24 planes or more fit the memory */
 
-  __device__ __forceinline__ place(const kernel_args &a, const cut &c) {
+  __device__ __forceinline__ place(const kernel_args &a, const cut &c) : sums(c.sums) {
     const int tile = (int)(blockIdx.x % (unsigned)(c.x * c.y)),
               chunk = (int)(blockIdx.x / (unsigned)(c.x * c.y));
     x = tile % c.x * S::tile_x, y = tile / c.x * S::tile_y;
@@ -83,9 +90,9 @@ template <class S, int THREADS = S::threads> struct copier {
 #pragma unroll
     for (int i = 0; i < copies; i++) {
       const int pack = thread + i * THREADS;
-      const int x = pack % S::packs_x * PACK - RADIUS, y = pack / S::packs_x - RADIUS; /* in the tile */
+      const int x = pack % S::packs_x * PACK - RADIUS, y = pack / S::packs_x - S::halo_y; /* in the tile */
       const bool in_x = x >= 0 && x < S::tile_x, in_y = y >= 0 && y < S::tile_y;
-      const bool exists = pack < S::packs && tile.x + x < a.nx + RADIUS && tile.y + y < a.ny + RADIUS;
+      const bool exists = pack < S::packs && tile.x + x < a.nx + RADIUS && tile.y + y < a.ny + S::halo_y;
       all |= (bits)(exists && (in_x || in_y)) << i;
       centre |= (bits)(exists && in_x && in_y) << i;
       part |= (bits)(tile.x + x + PACK > a.nx + RADIUS) << i;
@@ -178,7 +185,10 @@ __device__ __forceinline__ void add_arms(float sum[S::rows][PACK], const float u
 #pragma unroll
     for (int i = 0; i < PACK; i++) row[j][RADIUS + i] = u[j][i];
   }
-  add_arms_from<S::rows>(sum, row, own, S::pitch, a);
+  if (S::terms_kind::flat)
+    add_arm_in_x<S::rows>(sum, row, a);
+  else
+    add_arms_from<S::rows>(sum, row, own, S::pitch, a);
 }
 
 /* Adds plane z, whose points of this thread are u. sums[k] belongs to output plane z + 3 - k, to which k + 1 planes
@@ -254,6 +264,33 @@ __device__ __forceinline__ void store_once(float *to, const float v[PACK], int l
       if (i < lanes) to[i] = v[i];
 }
 
+/* What layers along x add to a thread's packs, one a row. */
+template <class S> struct pack_sums {
+  const row_sums &all;
+  const float *from = nullptr; /* of the first row in plane 0 */
+  unsigned points = 0;         /* bits: those in a layer */
+  float x[S::rows][PACK] = {};
+  unsigned added[S::rows] = {}; /* bits: those that get x */
+
+  /* Of the packs at point x of rows from `row` on. */
+  __device__ __forceinline__ pack_sums(const kernel_args &a, const row_sums &sums, int x, int row)
+      : all(sums) {
+    if (!S::layered) return;
+    const bool low = x < all.lo;
+#pragma unroll
+    for (int i = 0; i < PACK; i++)
+      points |= (unsigned)(low ? x + i < all.lo : x + i >= a.nx - all.hi && x + i < a.nx) << i;
+    from =
+        all.values + (((ptrdiff_t)(low ? 0 : all.high) * a.ny + row) * all.pitch + x - (low ? 0 : all.first));
+  }
+  /* Asks for those of plane z, row j of the thread's. */
+  __device__ __forceinline__ void expect(const kernel_args &a, int z, int j, int row) {
+    if (!S::layered) return;
+    added[j] = row >= all.y_begin && row < all.y_end && z >= all.z_begin && z < all.z_end ? points : 0;
+    if (added[j]) load(x[j], from + ((ptrdiff_t)z * a.ny + j) * all.pitch);
+  }
+};
+
 /* The points a thread owns and their sums. add() is called for each plane z of [z_begin - RADIUS,
  * z_end + RADIUS), in order, once the plane is in shared memory; it stores output plane z - 4. What else that plane
  * needs from global memory (medium, the step before) was loaded a plane earlier, so that nothing waits for it. */
@@ -262,15 +299,19 @@ template <class S> struct points {
   const place<S> &tile;
   size_t own;      /* the first point's place in a slot, floats */
   int rows, lanes; /* that exist; may be < 1 */
+  int own_row;     /* of a plane, the first */
   unsigned at;     /* the first point's place in a plane of a field, floats */
   float sums[2 * RADIUS][S::rows][PACK] = {};
   float m[S::rows][EQUATION_MEDIA][PACK], before[S::rows][PACK];
+  terms_pack<typename S::terms_kind> terms[S::rows];
+  pack_sums<S> layers;
 
   __device__ __forceinline__ points(const kernel_args &args, const place<S> &t, int worker)
-      : a(args), tile(t) {
+      : a(args), tile(t),
+        layers(args, t.sums, t.x + worker % S::threads_x * PACK, t.y + worker / S::threads_x * S::rows) {
     const int x = worker % S::threads_x * PACK, y = worker / S::threads_x * S::rows;
-    own = (size_t)(RADIUS + y) * S::pitch + (size_t)(RADIUS + x);
-    rows = a.ny - (t.y + y), lanes = a.nx - (t.x + x);
+    own = (size_t)(S::halo_y + y) * S::pitch + (size_t)(RADIUS + x);
+    own_row = t.y + y, rows = a.ny - own_row, lanes = a.nx - (t.x + x);
     at = t.corner + (unsigned)y * (unsigned)a.pitch + (unsigned)x;
   }
 
@@ -285,20 +326,39 @@ template <class S> struct points {
 #pragma unroll
     for (int j = 0; j < S::rows; j++) load(u[j], slot + own + j * S::pitch);
     arrive<S>(done, sums, u, a);
-    if (tile.owns(z - RADIUS)) finish(done, first(a.out, z - RADIUS), centre + own);
+    if (tile.owns(z - RADIUS)) finish(done, z - RADIUS, centre + own);
     if (tile.owns(z + 1 - RADIUS)) expect(z + 1 - RADIUS);
     if (tile.owns(z)) add_arms<S>(sums[4], u, slot + own, a);
   }
 
-  /* Stores an output plane whose sums are `done`. */
-  __device__ __forceinline__ void finish(float done[S::rows][PACK], float *to, const float *centre) {
+  /* Stores output plane z, whose sums are `done`. */
+  __device__ __forceinline__ void finish(float done[S::rows][PACK], int z, const float *centre) {
+    float *const to = first(a.out, z);
 #pragma unroll
     for (int j = 0; j < S::rows; j++) {
+      const int exist = j < rows ? lanes : 0;
       float u[PACK];
       if (S::needs_centre) load(u, centre + j * S::pitch);
-      if (S::needs_centre) update<S::equation>(done[j], m[j], u, before[j], a);
-      store_once(to + j * a.pitch, done[j], j < rows ? lanes : 0);
+      if constexpr (S::terms_kind::any || S::layered)
+        finish_terms(done[j], j, z, u, exist);
+      else if (S::needs_centre)
+        update<S::equation>(done[j], m[j], u, before[j], a);
+      store_once(to + j * a.pitch, done[j], exist);
     }
+  }
+
+  __device__ __forceinline__ void finish_terms(float done[PACK], int j, int z, const float u[PACK],
+                                               int exist) {
+#pragma unroll
+    for (int k = 0; k < media_of<S::equation>; k++)
+#pragma unroll
+      for (int i = 0; i < PACK; i++)
+        if (!a.medium[k]) m[j][k][i] = a.scale[k];
+    terms[j].template finish<S::equation, media_of<S::equation>>(done, m[j], u, before[j], a.terms,
+                                                                 layers.x[j], layers.added[j]);
+    terms[j].store(a.terms, [&](float *field, const float v[PACK]) {
+      store_once(first(field, z) + j * a.pitch, v, exist);
+    });
   }
 
   /* Asks for what output plane z needs besides its sums and u. */
@@ -306,10 +366,16 @@ template <class S> struct points {
 #pragma unroll
     for (int j = 0; j < S::rows; j++) {
       const int exist = j < rows ? lanes : 0;
+      const auto ask = [&](float to[PACK], const float *field, int) {
+        load_once(to, first(field, z) + j * a.pitch, exist);
+      };
+      const int row = S::terms_kind::flat ? -own_row : j; /* of a stack all have one medium */
 #pragma unroll
       for (int k = 0; k < media_of<S::equation>; k++)
-        if (a.medium[k]) load_once(m[j][k], first(a.medium[k], z) + j * a.pitch, exist);
-      if (reads_before<S::equation>) load_once(before[j], first(a.out, z) + j * a.pitch, exist);
+        if (a.medium[k]) load_once(m[j][k], first(a.medium[k], z) + row * (ptrdiff_t)a.pitch, exist);
+      if (reads_before<S::equation>) ask(before[j], a.before ? a.before : a.out, 0);
+      terms[j].load(a.terms, ask);
+      layers.expect(a, z, j, own_row + j);
     }
   }
 };

@@ -1,11 +1,12 @@
-/* The absorbing layers on a CUDA device, one launch for what a range of planes has of the shell. The shell is three
+/* The absorbing layers on a CUDA device, two launches for what a range of planes has of the shell. The shell is three
  * kinds of boxes without overlap: all points of the layers along z; of the other planes those along y; of what remains
  * those along x. What a point reads along its layer's axis its neighbours there read too, so it is passed on in
  * registers:
  *
+ *   along x, of all rows: a warp takes the layer of a row, a point a lane, and lanes shuffle. Of points that are also in
+ *     another layer it leaves the addend.
  *   along z and y: a thread goes through the layer, inward, with nine points of the field and four psi at hand; where
- *     layers cross it computes point by point what the other axes add.
- *   along x: a warp takes the layer of a row, a point a lane, and lanes shuffle.
+ *     these two cross it computes point by point what y adds.
  *
  * So a point loads and stores what is its own, once. A thread a point, with all it needs from the caches, took 1.9
  * times as long (512^3, 20 points at all faces, one H200). */
@@ -19,7 +20,8 @@ enum {
   SEGMENT = LANES - 2 * RADIUS, /* points of a row that a warp takes, beside those it needs for them */
   ROWS = 4,                     /* that a warp takes one after the other, and asks for together */
   ENOUGH = 8192,                /* warps: where there are fewer, layers are cut into pieces ... */
-  PIECE = 4 /* ... of so many points at least, since each begins with those before and after it */
+  PIECE = 4, /* ... of so many points at least, since each begins with those before and after it */
+  ASKED = 2  /* points along a layer that a thread has asked for before it comes to them */
 };
 
 struct shell {
@@ -27,7 +29,6 @@ struct shell {
   unsigned tiles_x; /* of LANES points */
   bool images;      /* does any face reflect or wrap? */
   layers along_y, along_z;
-  unsigned blocks_row; /* of a plane of the boxes along x */
 };
 
 /* Stores a point, whose place in the field is `at`, anew. */
@@ -39,23 +40,33 @@ static __device__ __forceinline__ void revise(const kernel_args &f, bool images,
     f.out[at] = value;
 }
 
+/* A point's new value. */
+template <bool TERMS>
+static __device__ __forceinline__ float with_addend(const kernel_args &f, ptrdiff_t at, float gain, float x,
+                                                    float out) {
+  return TERMS ? terms_add(&f, at, gain, x, out) : fmaf(gain, x, out);
+}
+
 /* Of one point in a layer along y or z: what its turn needs from memory besides what the turns before have read. */
 struct operands {
-  float u, before, zeta, out, medium; /* u four points further on, psi three; the rest of the point itself */
+  float u, before, zeta, out, medium,
+      addend; /* u four points further on, psi three; the rest of the point itself */
 };
 
 /* A thread on its way through a layer along axis 1 (y) or 2 (z), inward. */
-template <int AXIS> struct revisit {
+template <int AXIS, bool TERMS> struct revisit {
   const absorb_args &a;
   const absorb_axis &s;
   bool images;
   int i, inward; /* i: from the outer edge */
   absorb_point point;
   ptrdiff_t step, state_step, at, state; /* strides; the point in a field, in the state */
+  ptrdiff_t addend, addend_step;         /* the same of what a layer along x adds; -1: it is in none */
   float u[2 * RADIUS + 1], psi[ABSORB_BEYOND + 1];
-  operands next;
+  operands next[ASKED];
 
-  __device__ __forceinline__ revisit(const absorb_args &args, bool with_images, const absorb_point &p)
+  __device__ __forceinline__ revisit(const absorb_args &args, bool with_images, int count,
+                                     const absorb_point &p)
       : a(args), s(args.axis[AXIS]), images(with_images), point(p) {
     const kernel_args &f = a.field;
     const absorb_place place = absorb_locate(&s, AXIS == 1 ? p.y : p.z);
@@ -65,11 +76,17 @@ template <int AXIS> struct revisit {
     at = (ptrdiff_t)f.plane * p.z + (ptrdiff_t)f.pitch * p.y + p.x;
     state = absorb_stored(&s, a.width, place, i) * state_stride +
             (AXIS == 1 ? (ptrdiff_t)p.z * (s.lo + s.hi) * nx : p.y * nx) + p.x;
+    const absorb_place in_x = absorb_locate(&a.axis[0], p.x);
+    const absorb_addends addends = absorb_addends_of(&a.axis[0], a.width, f.nz);
+    addend = in_x.inward ? absorb_addend_at(&addends, f.ny, in_x.inward < 0, p) : -1;
+    addend_step = inward * (ptrdiff_t)addends.pitch * (AXIS == 1 ? 1 : f.ny);
 #pragma unroll
     for (int k = 0; k < 2 * RADIUS; k++) u[k] = f.in[at + (k - RADIUS) * step];
 #pragma unroll
+    for (int n = 0; n < ASKED; n++)
+      if (n < count) ask(n);
+#pragma unroll
     for (int k = 0; k < ABSORB_BEYOND; k++) renew(k, remembered(k));
-    fetch();
   }
   /* psi[i + k] before this step; past the layer its last, which counts 0 times */
   __device__ __forceinline__ float remembered(int k) const {
@@ -79,21 +96,27 @@ template <int AXIS> struct revisit {
     const float *c = s.coefficients + (2 * a.width + i + k);
     psi[k] = absorb_psi(c[0], c[a.width + ABSORB_BEYOND], a.difference, u + RADIUS + k, 1, before);
   }
-  __device__ __forceinline__ void fetch() {
+  /* Loads what the turn `n` turns on needs, to be there by then. */
+  __device__ __forceinline__ void ask(int n) {
     const kernel_args &f = a.field;
-    next = {f.in[at + RADIUS * step], remembered(ABSORB_BEYOND), s.zeta[state], f.out[at],
-            point_gain_at(&f, at)};
+    const ptrdiff_t then = at + n * step;
+    next[n % ASKED] = {f.in[then + RADIUS * step],     remembered(ABSORB_BEYOND + n),
+                       s.zeta[state + n * state_step], f.out[then],
+                       point_gain_at(&f, then),        addend < 0 ? 0 : a.addends[addend + n * addend_step]};
   }
   /* Finishes the point and goes on to the next, of which `left` are left. */
   __device__ __forceinline__ void turn(int left) {
-    const operands now = next;
+    const operands now = next[0];
     const ptrdiff_t here = at, here_state = state;
     const float *c = s.coefficients + i;
     u[2 * RADIUS] = now.u;
     renew(ABSORB_BEYOND, now.before);
     const int beyond = AXIS == 2 ? absorb_left(&a, {i, inward}, point.z) : 0;
+#pragma unroll
+    for (int n = 0; n + 1 < ASKED; n++) next[n] = next[n + 1];
     i++, at += step, state += state_step;
-    if (left > 0) fetch(); /* before anything is stored: compilers move no load up */
+    if (addend >= 0) addend += addend_step;
+    if (left >= ASKED) ask(ASKED - 1); /* before anything is stored: compilers move no load up */
     const float slope = absorb_slope(&s, psi[0], psi[1], psi[2], psi[3]);
     const float second = absorb_second(&s, AXIS == 1 ? a.field.wy : a.field.wz, u + RADIUS, 1);
     const float zeta = absorb_zeta(c[0], c[a.width], second, slope, now.zeta);
@@ -102,8 +125,10 @@ template <int AXIS> struct revisit {
 #pragma unroll
     for (int k = 1; k <= ABSORB_BEYOND; k++)
       if (k <= beyond) s.psi_out[here_state + k * state_step] = psi[k];
-    const float sum = before_axis(a, AXIS, point) + (slope + zeta);
-    revise(a.field, images, point, here, terms_add(&a.field, here, now.medium, sum, now.out));
+    float sum = now.addend;
+    if (AXIS == 2 && absorb_locate(&a.axis[1], point.y).inward) sum += absorb_along(&a, 1, point);
+    sum += slope + zeta;
+    revise(a.field, images, point, here, with_addend<TERMS>(a.field, here, now.medium, sum, now.out));
     (AXIS == 1 ? point.y : point.z) += inward;
 #pragma unroll
     for (int k = 0; k < 2 * RADIUS; k++) u[k] = u[k + 1];
@@ -113,10 +138,10 @@ template <int AXIS> struct revisit {
 };
 
 /* `count` points of a layer, the first at p. */
-template <int AXIS>
+template <int AXIS, bool TERMS>
 static __device__ __forceinline__ void revisit_layer(const absorb_args &a, bool images, int count,
                                                      const absorb_point &p) {
-  revisit<AXIS> r(a, images, p);
+  revisit<AXIS, TERMS> r(a, images, count, p);
   for (int left = count - 1; left >= 0; left--) r.turn(left);
 }
 
@@ -159,6 +184,11 @@ struct row_lane {
     zeta_a = owns ? c[k] : 0, zeta_b = owns ? c[a.width + k] : 0;
   }
   __device__ __forceinline__ bool exists(int j) const { return rows.y + j < rows.y_end; }
+  /* Is the point in no other layer? */
+  __device__ __forceinline__ bool finishes(const shell &s, int j) const {
+    const int y = rows.y + j;
+    return owns && rows.z >= s.z.lo && rows.z < s.z.hi && y >= s.y.lo && y < s.y.hi;
+  }
   __device__ __forceinline__ ptrdiff_t point(int j) const { return at + j * (ptrdiff_t)a.field.pitch; }
   __device__ __forceinline__ ptrdiff_t value(int j) const { return state + j * layers; }
   __device__ __forceinline__ float *addend_at(int j) const {
@@ -202,34 +232,43 @@ struct row_lane {
 };
 
 /* The points of a segment of these rows. */
-static __device__ __forceinline__ void revisit_segment(const absorb_args &a, bool images, row_lane &lane) {
+template <bool TERMS>
+static __device__ __forceinline__ void revisit_segment(const absorb_args &a, const shell &s, row_lane &lane) {
   const kernel_args &f = a.field;
+  const row_group &rows = lane.rows;
   float out[ROWS], medium[ROWS];
   lane.load();
 #pragma unroll
   for (int j = 0; j < ROWS; j++) {
-    const bool owns = lane.owns && lane.exists(j);
-    out[j] = owns ? f.out[lane.point(j)] : 0;
-    medium[j] = owns ? point_gain_at(&f, lane.point(j)) : 0;
+    const bool finishes = lane.finishes(s, j);
+    out[j] = finishes ? f.out[lane.point(j)] : 0;
+    medium[j] = finishes ? point_gain_at(&f, lane.point(j)) : 0;
   }
 #pragma unroll
   for (int j = 0; j < ROWS; j++) {
     const float sum = lane.renew(j);
-    if (lane.owns && lane.exists(j))
-      revise(f, images, {lane.rows.z, lane.rows.y + j, lane.x}, lane.point(j),
-             terms_add(&f, lane.point(j), medium[j], sum, out[j]));
+    if (lane.finishes(s, j))
+      revise(f, s.images, {rows.z, rows.y + j, lane.x}, lane.point(j),
+             with_addend<TERMS>(f, lane.point(j), medium[j], sum, out[j]));
   }
 }
 
-static __device__ __forceinline__ void revisit_rows(const absorb_args &a, bool images,
-                                                    const row_group &rows) {
+/* Rows of the layers along x. */
+template <bool TERMS>
+static __global__ void __launch_bounds__(BLOCK, 4)
+    add_in_rows(const __grid_constant__ absorb_args a, const __grid_constant__ shell s) {
+  const int row = (int)(blockIdx.x * WARPS + threadIdx.x / LANES) * ROWS;
+  const row_group rows = {a.field.z_begin + (int)blockIdx.y, row, a.field.ny};
+  if (row >= a.field.ny) return;
   for (int first = 0; first < a.width; first += SEGMENT)
     for (int inward = a.axis[0].lo ? 1 : -1; inward >= (a.axis[0].hi ? -1 : 1); inward -= 2) {
       row_lane lane(a, rows, first, inward);
-      revisit_segment(a, images, lane);
+      revisit_segment<TERMS>(a, s, lane);
     }
 }
 
+/* Layers along y and z. */
+template <bool TERMS>
 static __global__ void __launch_bounds__(BLOCK, 3)
     add(const __grid_constant__ absorb_args a, const __grid_constant__ shell s) {
   const int lane = (int)(threadIdx.x % LANES), warp = (int)(threadIdx.x / LANES);
@@ -237,21 +276,14 @@ static __global__ void __launch_bounds__(BLOCK, 3)
   if (block < s.along_z.blocks()) {
     const piece p(s.along_z, s.z, block);
     const int x = (int)(p.tile % s.tiles_x) * LANES + lane, y = (int)(p.tile / s.tiles_x) * WARPS + warp;
-    if (x < a.field.nx && y < a.field.ny && p.count > 0) revisit_layer<2>(a, s.images, p.count, {p.at, y, x});
+    if (x < a.field.nx && y < a.field.ny && p.count > 0)
+      revisit_layer<2, TERMS>(a, s.images, p.count, {p.at, y, x});
     return;
   }
-  block -= s.along_z.blocks();
-  if (block < s.along_y.blocks()) {
-    const piece p(s.along_y, s.y, block);
-    const int x = (int)(p.tile % s.tiles_x) * LANES + lane, z = (int)(p.tile / s.tiles_x) * WARPS + warp;
-    if (x < a.field.nx && z < s.z.between() && p.count > 0)
-      revisit_layer<1>(a, s.images, p.count, {s.z.lo + z, p.at, x});
-    return;
-  }
-  block -= s.along_y.blocks();
-  const int z = s.z.lo + (int)(block / s.blocks_row);
-  const int y = s.y.lo + ((int)(block % s.blocks_row) * WARPS + warp) * ROWS;
-  if (y < s.y.hi) revisit_rows(a, s.images, {z, y, s.y.hi});
+  const piece p(s.along_y, s.y, block - s.along_z.blocks());
+  const int x = (int)(p.tile % s.tiles_x) * LANES + lane, z = (int)(p.tile / s.tiles_x) * WARPS + warp;
+  if (x < a.field.nx && z < s.z.between() && p.count > 0)
+    revisit_layer<1, TERMS>(a, s.images, p.count, {s.z.lo + z, p.at, x});
 }
 
 /* Layers of `width` points, cut as if there were two of them; across them are tiles_x tiles of x and `others` points of
@@ -262,8 +294,7 @@ static layers layers_of(const span &s, unsigned tiles_x, int others, int width) 
   return l;
 }
 
-/* The shell of a launch; *blocks: how many it takes. */
-static shell shell_of(const absorb_args &a, long long *blocks) {
+static shell shell_of(const absorb_args &a) {
   const kernel_args &f = a.field;
   shell s = {};
   s.y = span_of(a.axis[1], 0, f.ny), s.z = span_of(a.axis[2], f.z_begin, f.z_end);
@@ -271,19 +302,35 @@ static shell shell_of(const absorb_args &a, long long *blocks) {
   for (int face = 0; face < FACE_COUNT; face++) s.images = s.images || f.ghosts[face] != GHOST_KEEP;
   s.along_z = layers_of(s.z, s.tiles_x, f.ny, a.width);
   s.along_y = layers_of(s.y, s.tiles_x, s.z.between(), a.width);
-  if (a.axis[0].lo + a.axis[0].hi > 0) s.blocks_row = blocks_for(s.y.between(), WARPS * ROWS);
-  *blocks = (long long)s.along_z.blocks() + s.along_y.blocks() + (long long)s.blocks_row * s.z.between();
   return s;
+}
+
+template <bool TERMS> static int launch(absorb_args a, const shell &s, bool rows, cudaStream_t stream) {
+  constexpr int GRID_MAX = 65535; /* planes that a launch may have */
+  const unsigned blocks = s.along_z.blocks() + s.along_y.blocks();
+  const int end = a.field.z_end;
+  if (rows && a.axis[0].lo + a.axis[0].hi > 0)
+    for (int z = a.field.z_begin; z < end; z += GRID_MAX) {
+      const dim3 grid(blocks_for(a.field.ny, WARPS * ROWS),
+                      (unsigned)(end - z < GRID_MAX ? end - z : GRID_MAX));
+      a.field.z_begin = z;
+      add_in_rows<TERMS><<<grid, BLOCK, 0, stream>>>(a, s);
+    }
+  if (blocks > 0) add<TERMS><<<blocks, BLOCK, 0, stream>>>(a, s);
+  return (int)cudaGetLastError();
+}
+
+static int launch_of(const absorb_args &a, bool rows, void *stream) {
+  const auto of_terms = terms_any(&a.field.terms) ? launch<true> : launch<false>;
+  return of_terms(a, shell_of(a), rows, static_cast<cudaStream_t>(stream));
 }
 
 } // namespace absorbing
 
 extern "C" int operation_absorb_cuda(const void *args, void *stream) {
-  using namespace absorbing;
-  const absorb_args &a = *static_cast<const absorb_args *>(args);
-  long long blocks = 0;
-  const shell s = shell_of(a, &blocks);
-  if (blocks == 0) return cudaSuccess;
-  add<<<(unsigned)blocks, BLOCK, 0, static_cast<cudaStream_t>(stream)>>>(a, s);
-  return (int)cudaGetLastError();
+  return absorbing::launch_of(*static_cast<const absorb_args *>(args), true, stream);
+}
+
+extern "C" int absorb_cuda_others(const absorb_args *args, void *stream) {
+  return absorbing::launch_of(*args, false, stream);
 }

@@ -6,13 +6,22 @@
 #include "absorb.h"
 
 /* What comes before a sweep of points in no layer along y or z and the walks through the other points
- * (absorb_whole.cuh): leaves what layers along x add in args->addends (absorb_addends). A row of addends has at most 32
- * floats (ADDENDS_MOST), one of the field at least 64. */
+ * (absorb_whole.cuh): leaves what layers along x add in args->addends (absorb_addends). A row of addends has at most
+ * BEFORE_PITCH floats, one of the field at least BEFORE_POINTS. */
 extern "C" int absorb_cuda_before(const absorb_args *args, void *stream);
+/* What comes after a sweep that has added these to the points of layers along x alone: all that other layers add. */
+extern "C" int absorb_cuda_others(const absorb_args *args, void *stream);
+
+/* What brings a kernel and the layers of its points (kernel.layers). */
+static constexpr operation absorb_operation(const char *name, cuda_operation *cuda) {
+  operation o = {};
+  o.name = name, o.args_bytes = sizeof(absorb_args), o.cuda = cuda;
+  return o;
+}
 
 namespace absorbing {
 
-enum { LANES = 32 };
+enum { LANES = 32, BEFORE_PITCH = 32, BEFORE_POINTS = 64 };
 
 /* Coordinates of a range that lie in its axis' layers: those below `lo` and those from `hi` on. */
 struct span {
@@ -50,14 +59,6 @@ inline span span_of(const absorb_axis &a, int begin, int end) {
 
 inline unsigned blocks_for(long long n, long long block) {
   return (unsigned)((n + block - 1) / block);
-}
-
-/* What the layers of axes before `axis` add to a point. */
-static __device__ __forceinline__ float before_axis(const absorb_args &a, int axis, const absorb_point &at) {
-  float sum = 0;
-  if (absorb_locate(&a.axis[0], at.x).inward) sum += absorb_along(&a, 0, at);
-  if (axis == 2 && absorb_locate(&a.axis[1], at.y).inward) sum += absorb_along(&a, 1, at);
-  return sum;
 }
 
 } // namespace absorbing

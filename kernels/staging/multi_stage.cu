@@ -12,10 +12,13 @@
  * The pipeline's barriers do what a block barrier does in thread_scope, but arriving and waiting are two
  * things: a warp that has released a plane goes on, and as one stage stays free it may be a plane ahead of the
  * slowest. That pays for three arrivals of every thread a plane (its copies, its commit, its release). Expect
- * the most of all forms without a copy engine where arithmetic limits (jacobi). */
+ * the most of all forms without a copy engine where arithmetic limits (jacobi).
+ *
+ * Where there is no copy engine this kernel does everything: terms, stacks, and what layers along x add. */
 #include <cooperative_groups.h>
 #include <cuda/pipeline>
 #include "kernels/cuda/star.cuh"
+#include "kernels/layers/absorb.cuh"
 
 #pragma nv_diag_suppress static_var_with_dynamic_init /* make_pipeline initialises what the state holds */
 
@@ -54,7 +57,90 @@ __global__ void __launch_bounds__(S::threads, S::blocks)
 
 } // namespace multi_stage
 
-STAR_LAUNCHER(multi_stage,
-              star::by_operands<Q, star::shape<Q, 128, 36, 3, 4, 1>, star::shape<Q, 128, 36, 3, 5, 1>,
-                                star::shape<Q, 128, 32, 2, 4, 1>>,
-              star::shape<Q, 32, 8, 1, 4, 4>)
+STAR_LAUNCH(multi_stage)
+
+namespace multi_stage {
+
+/* Operands are loaded a plane ahead into registers, of which threads of the tallest shape have 255, of the widest 168. */
+template <enum equation Q, class Terms, bool LAYERED>
+int launch_kind(const kernel_args *args, void *stream, const star::row_sums &sums) {
+  constexpr bool MANY = Terms::end > 1;
+  if constexpr (Terms::flat)
+    return multi_stage_launch<star::shape<Q, 128, 16, 2, 4, 1, 0, Terms, LAYERED>,
+                              star::shape<Q, 32, 8, 1, 4, 4, 0, Terms, LAYERED>>(args, stream, sums);
+  else
+    return multi_stage_launch<star::shape<Q, MANY ? 64 : 128, MANY ? 32 : 24, 2, 4, 1, 0, Terms, LAYERED>,
+                              star::shape<Q, 64, 16, 1, 4, 2, 0, Terms, LAYERED>>(args, stream, sums);
+}
+
+template <enum equation Q, bool LAYERED>
+int launch_special(const kernel_args *args, void *stream, const star::row_sums &sums) {
+  return star::of_kind(
+      *args, [&](auto kind) { return launch_kind<Q, decltype(kind), LAYERED>(args, stream, sums); });
+}
+
+/* What layers along x add, for the sweep; without values where their rows do not suit those who make it. */
+static star::row_sums sums_of(const absorb_args &a) {
+  const kernel_args &f = a.field;
+  const absorb_axis &x = a.axis[0];
+  const absorb_addends t = absorb_addends_of(&x, a.width, f.nz);
+  const absorbing::span y = absorbing::span_of(a.axis[1], 0, f.ny),
+                        z = absorbing::span_of(a.axis[2], f.z_begin, f.z_end);
+  const bool fits = x.lo + x.hi > 0 && t.pitch <= absorbing::BEFORE_PITCH && f.nx >= absorbing::BEFORE_POINTS;
+  return {fits && equation_has(f.equation, HAS_TERMS) ? a.addends : nullptr,
+          x.lo,
+          x.hi,
+          t.pitch,
+          t.high,
+          t.first,
+          y.lo,
+          y.hi,
+          z.lo,
+          z.hi};
+}
+
+/* 64 x 32 points fit where a block may have 99 KiB of shared memory, as from compute capability 8.6 on. */
+template <enum equation Q> int launch_plain(const kernel_args *args, void *stream) {
+  typedef star::by_operands<Q, star::shape<Q, 128, 36, 3, 4, 1>, star::shape<Q, 128, 36, 3, 5, 1>,
+                            star::shape<Q, 128, 32, 2, 4, 1>>
+      wide;
+  return multi_stage_launch<wide, star::shape<Q, 64, 32, 2, 4, 1>, star::shape<Q, 32, 8, 1, 4, 4>>(args,
+                                                                                                   stream);
+}
+
+} // namespace multi_stage
+
+extern "C" int cuda_multi_stage(const kernel_args *args, void *stream) {
+  return star::of_equation(args->equation, [=](auto q) {
+    constexpr enum equation Q = decltype(q)::value;
+    if constexpr (star::has_terms<Q>)
+      if (star::is_special(*args)) return multi_stage::launch_special<Q, false>(args, stream, {});
+    return multi_stage::launch_plain<Q>(args, stream);
+  });
+}
+
+/* The sweep adds what layers along x do, where their rows suit those who make it; the general operation the rest. */
+static int with_layers(const void *args, void *stream) {
+  const absorb_args &a = *static_cast<const absorb_args *>(args);
+  const star::row_sums sums = multi_stage::sums_of(a);
+  int status = 0;
+  if (!sums.values) {
+    status = cuda_multi_stage(&a.field, stream);
+    return status == cudaSuccess ? operation_absorb_cuda(args, stream) : status;
+  }
+  status = absorb_cuda_before(&a, stream);
+  if (status == cudaSuccess)
+    status = star::of_equation(a.field.equation, [&](auto q) {
+      constexpr enum equation Q = decltype(q)::value;
+      if constexpr (star::has_terms<Q>)
+        return multi_stage::launch_special<Q, true>(&a.field, stream, sums);
+      else
+        return (int)cudaErrorNotSupported;
+    });
+  return status == cudaSuccess ? absorb_cuda_others(&a, stream) : status;
+}
+
+extern "C" {
+extern const operation cuda_multi_stage_layers;
+const operation cuda_multi_stage_layers = absorb_operation("multi_stage", with_layers);
+}

@@ -36,6 +36,13 @@ int device_open(const char *name, const device_options *options, device **opened
   return 0;
 }
 
+bool device_runs(device *dev, const kernel *k, const kernel_args *args) {
+  kernel_args none = *args;
+  error refused = {0};
+  none.z_begin = none.z_end = 0;
+  return k->host || (k->cuda && !dev->table->launch(dev, STREAM_INTERIOR, k, &none, &refused));
+}
+
 int device_reserve(device *dev, device_buffer *b, size_t bytes, memory_kind kind, error *e) {
   if (b->memory && bytes <= b->bytes) return 0;
   device_release(dev, b, kind);

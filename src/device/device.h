@@ -85,7 +85,8 @@ typedef struct device_table {
   int (*free)(device *dev, void *memory, memory_kind kind, error *e);
   /* Enqueues a copy. Both ranges must stay allocated until it is done. */
   int (*copy)(device *dev, int stream, const copy_args *copy, error *e);
-  /* Enqueues a kernel of this backend on the planes [z_begin, z_end) of `args`, at least one; `args` is copied. */
+  /* Enqueues a kernel of this backend on the planes [z_begin, z_end) of `args`, which is copied. On a GPU none may be there,
+   * to ask: KERNEL_UNSUPPORTED where the GPU or the program lacks what the kernel is made of. */
   int (*launch)(device *dev, int stream, const kernel *k, const kernel_args *args, error *e);
   /* Enqueues an operation (operation.h); `args`, of the operation's type, is copied. */
   int (*apply)(device *dev, int stream, const operation *o, const void *args, error *e);
@@ -132,6 +133,9 @@ int device_open(const char *name, const device_options *options, device **opened
 int device_open_host(const device_options *options, device **opened, error *e);
 int device_open_cuda(const device_options *options, device **opened, error *e);
 
+/* Does the device run this kernel with such arguments, or lacks the GPU or the program what it is made of? */
+bool device_runs(device *dev, const kernel *k, const kernel_args *args);
+
 /* Memory that serves one use after another, and only grows. Zero-initialised it holds none. */
 typedef struct device_buffer {
   void *memory;
@@ -144,7 +148,8 @@ void device_release(device *dev, device_buffer *b, memory_kind kind);
 /* Number of CUDA devices that this process sees. `why` gets the reason if there is none. 0 in a program without CUDA.
  */
 int device_cuda_count(char why[256]);
-/* "13.0" etc: the CUDA runtime compiled in; "none" in a program without CUDA. Writes at most 64 bytes. */
+/* "13.0, code for 90" etc: the CUDA runtime compiled in, and CMAKE_CUDA_ARCHITECTURES; "none" in a program without CUDA.
+ * Writes at most 64 bytes. */
 void device_cuda_version(char text[64]);
 
 #ifdef __cplusplus

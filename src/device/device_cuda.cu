@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "cuda_device.cuh"
+#include "kernels/launch_behind.cuh"
 #include "kernels/operations/statistics.h"
 
 int cuda_failed(error *e, const char *call, cudaError_t status) {
@@ -107,11 +108,14 @@ static int cuda_launch(device *dev, int stream, const kernel *k, const kernel_ar
   const int status = k->cuda(&launch, cuda_of(dev)->streams[stream]);
   if (status != cudaErrorNotSupported) return cuda_launched(what, status, e);
   (void)cudaGetLastError();
-  return FAIL(e, KERNEL_UNSUPPORTED, k->name, k->note);
+  return FAIL(e, KERNEL_UNSUPPORTED, k->name);
 }
 
 static int cuda_apply(device *dev, int stream, const operation *o, const void *args, error *e) {
-  return cuda_launched(o->name, o->cuda(args, cuda_of(dev)->streams[stream]), e);
+  const int status = o->cuda(args, cuda_of(dev)->streams[stream]);
+  if (status != cudaErrorNotSupported) return cuda_launched(o->name, status, e);
+  (void)cudaGetLastError();
+  return FAIL(e, KERNEL_UNSUPPORTED, o->name);
 }
 
 static int cuda_make_events(device *dev, device_event **events, int count, bool timed, error *e) {
@@ -212,7 +216,7 @@ int device_cuda_count(char why[256]) {
 void device_cuda_version(char text[64]) {
   int version = 0;
   if (cudaRuntimeGetVersion(&version) != cudaSuccess) version = CUDART_VERSION;
-  snprintf(text, 64, "%d.%d", version / 1000, version % 1000 / 10);
+  snprintf(text, 64, "%d.%d, code for %s", version / 1000, version % 1000 / 10, STENCIL_CUDA_ARCHITECTURES);
 }
 
 static int cuda_describe(cuda_device *d, int ordinal, int count, int ranks, error *e) {
@@ -245,24 +249,37 @@ static int cuda_make_streams(cuda_device *d, error *e) {
   return 0;
 }
 
+/* What the driver says of it holds for all kernels: one build makes them for the same chips. */
+static __global__ void sample() {}
+
 /* Where L2 lacks 32 bytes it fetches 64, unless it is asked not to. bulk_tensor reads halos of 16 bytes beside its tiles,
- * and ends of rows in layers along x: with 32 it is up to 2 % faster, and other kernels are up to 3 % slower. So chips that
- * cannot run it keep their 64. It is a hint. */
-void cuda_fetch_little(int ordinal) {
-  enum { BYTES = 32, HOPPER = 9 };
-  int major = 0;
-  if (cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, ordinal) == cudaSuccess &&
-      major >= HOPPER)
+ * and ends of rows in layers along x: with 32 it is up to 2 % faster, and other kernels are up to 3 % slower. So programs that
+ * cannot run it here keep their 64. It is a hint. */
+void cuda_fetch_little(void) {
+  enum { BYTES = 32 };
+  if (compiled(reinterpret_cast<const void *>(sample)).chip >= HOPPER)
     (void)cudaDeviceSetLimit(cudaLimitMaxL2FetchGranularity, BYTES);
   (void)cudaGetLastError();
 }
 
-/* Chooses the device and measures an empty field. That fails if the program has no code for this GPU, if the GPU is not
- * free, or if it cannot do cooperative launches. */
+/* Says that the program has no code for the card. */
+static int cuda_lacks_code(int ordinal, error *e) {
+  cudaDeviceProp card;
+  CUDA_TRY(e, cudaGetDeviceProperties(&card, ordinal));
+  return FAIL(e, DEVICE_NO_CODE, card.name, card.major, card.minor, STENCIL_CUDA_ARCHITECTURES, card.major,
+              card.minor);
+}
+
+/* Chooses the device and measures an empty field. That fails if the GPU is not free, or if it cannot do cooperative
+ * launches. */
 static int cuda_take(cuda_device *d, int ordinal, error *e) {
   const cudaError_t status = cudaSetDevice(ordinal);
   if (status != cudaSuccess) return FAIL(e, DEVICE_ABSENT, cudaGetErrorString(status));
-  cuda_fetch_little(ordinal);
+  const cudaError_t code = compiled(reinterpret_cast<const void *>(sample)).status;
+  if (code == cudaErrorNoKernelImageForDevice || code == cudaErrorInvalidDeviceFunction)
+    return cuda_lacks_code(ordinal, e);
+  if (code != cudaSuccess) return FAIL(e, DEVICE_ABSENT, cudaGetErrorString(code));
+  cuda_fetch_little();
   TRY(cuda_make_streams(d, e));
   const statistics_args nothing = {};
   const cudaError_t run = static_cast<cudaError_t>(operation_statistics.cuda(&nothing, d->streams[0]));

@@ -170,17 +170,21 @@ static int adjoint_again(adjoint *a, error *e) {
 
 /* --- memory ----------------------------------------------------------------------------------------------------- */
 
-/* The kernel of the steps, if it adds to gradients, or the first that does. */
+/* Does the kernel add to gradients, and does the device run it? */
+static bool adjoint_can(const stepper *p, const kernel *k) {
+  kernel_args args = p->args;
+  args.terms.recalled = args.terms.gradient;
+  return k->flags & KERNEL_TERMS && kernel_does(k, args.equation, p->dev->table->backend) &&
+         device_runs(p->dev, k, &args);
+}
+
+/* The kernel of the steps, if it can, or the first that can. */
 static int adjoint_kernel(stepper *p, const kernel *of_steps, error *e) {
-  const enum equation equation = p->args.equation;
-  p->kernel = of_steps;
-  for (int i = 0; i < kernel_table_size && !(p->kernel->flags & KERNEL_TERMS); i++) {
-    const kernel *k = &kernel_table[i];
-    if (kernel_does(k, equation, p->dev->table->backend) && (k->host || k->cuda) && k->flags & KERNEL_TERMS)
-      p->kernel = k;
-  }
+  p->kernel = adjoint_can(p, of_steps) ? of_steps : NULL;
+  for (int i = 0; i < kernel_table_size && !p->kernel; i++)
+    if (adjoint_can(p, &kernel_table[i])) p->kernel = &kernel_table[i];
   p->boundary_kernel = p->kernel;
-  return p->kernel->flags & KERNEL_TERMS ? 0 : FAIL(e, KERNEL_NOT_COMPILED, "of a gradient");
+  return p->kernel ? 0 : FAIL(e, KERNEL_NOT_COMPILED, "of a gradient");
 }
 
 /* Takes device memory, laid out as the field. */

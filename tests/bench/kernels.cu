@@ -260,7 +260,7 @@ static void open_bench(bench *b, int nx, int ny, int nz) {
     fprintf(stderr, "bench_kernels: %s\n", e.text);
     exit(1);
   }
-  cuda_fetch_little(0);
+  cuda_fetch_little();
   b->floats = slab_floats(&b->s);
   b->repeats = (int)std::min(std::max(SAMPLE_POINTS / points_of(*b), 2.0), 100.0);
   for (float **field : {&b->in, &b->medium, &b->before, &b->out, &b->expected})

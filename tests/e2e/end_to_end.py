@@ -895,7 +895,7 @@ def cuda(program):
     kernels in all sizes, with all rules, on several ranks, in one process; a run of the program takes seconds."""
     program.skip_without_cuda()
     table = (SOURCE / "kernels/kernels.def").read_text()
-    kernels = re.findall(r'^\{"(\w+)", BACKEND_CUDA', table, re.MULTILINE)
+    kernels = program.kernels_here(re.findall(r'^\{"(\w+)", BACKEND_CUDA', table, re.MULTILINE))
     mirrors = {"boundary.x_lo": "dirichlet", "boundary.x_hi": "neumann"}
     periodic = {"boundary.x": "periodic", "boundary.y": "periodic"}
     grids = [((40, 64, 96), {}), ((37, 29, 45), {}), ((9, 130, 33), {}), ((40, 34, 96), mirrors), ((20, 34, 44), periodic),

@@ -219,6 +219,11 @@ class Program:
         if "no usable CUDA device" in refused or "not compiled in" in refused:
             skip("no CUDA")
 
+    def kernels_here(self, names):
+        """Those CUDA kernels that this program has for the card here."""
+        tiny = self.config({"device.backend": "cuda", "grid.nx": 40, "grid.ny": 9, "grid.nz": 9, "time.steps": 1})
+        return [name for name in names if self.run("-q", "--benchmark", "1", tiny, f"device.kernel={name}").code == 0]
+
     def close(self):
         self.kill_all()
         shutil.rmtree(self.root, ignore_errors=True)

@@ -12,8 +12,8 @@ from harness import case, check, h5py, main, np, same_bits
 STEPS, HALF = 14, 7
 KINDS = ["absorbing"] * 5 + ["fixed", "dirichlet", "neumann"]
 HOST_KERNELS = ("simd", "simd_cached", "simd_columns", "wavefront", "auto")
-TERMS_KERNELS = {"host": ("simd", "simd_cached", "simd_columns", "auto"), "cuda": ("bulk_tensor", "bulk_tensor", "naive", "auto")}
-CUDA_KERNELS = ("bulk_tensor", "bulk_tensor", "bulk_tensor", "single_stage", "partitioned", "naive")
+TERMS_KERNELS = {"host": ("simd", "simd_cached", "simd_columns", "auto"), "cuda": ("bulk_tensor", "multi_stage", "multi_stage", "naive", "auto")}
+CUDA_KERNELS = ("bulk_tensor", "bulk_tensor", "multi_stage", "multi_stage", "single_stage", "partitioned", "naive")
 
 
 def random_shot(program, seed):
@@ -80,9 +80,31 @@ def host(program):
 def cuda(program):
     """A GPU and the host, with each other's checkpoints."""
     program.skip_without_cuda()
+    lists = [program.kernels_here(names) for names in (CUDA_KERNELS, TERMS_KERNELS["cuda"])]
     agree(program, range(100, 116), lambda choose, terms: (
-        {"device.backend": "cuda", "device.kernel": choose.choice(TERMS_KERNELS["cuda"] if terms else CUDA_KERNELS)},
-        host_way(choose, terms)))
+        {"device.backend": "cuda", "device.kernel": choose.choice(lists[terms])}, host_way(choose, terms)))
+
+
+@case
+def cuda_gradients(program):
+    """The gradient by each CUDA kernel that has terms, in turn, has the bits of the oracle's."""
+    program.skip_without_cuda()
+    kernels = program.kernels_here(TERMS_KERNELS["cuda"])
+    for number, seed in enumerate(range(200, 212)):
+        program.fresh()
+        keys, choose = random_shot(program, seed), random.Random(seed)
+        keys["receivers.points"] = ", ".join(" ".join(f"{choose.uniform(0, keys[n] - 1) * keys[h]:.1f}" for n, h in
+                                                      (("grid.nx", "grid.dx"), ("grid.ny", "grid.dy"), ("grid.nz", "grid.dz"))) for _ in range(3))
+        keys |= {"checkpoint.every_steps": None, "initial.u": "gaussian"}
+        compute(program, keys, "observed", {"device.backend": "host"})
+        found = []
+        for name, way in (("reference", {"device.backend": "host", "device.kernel": "reference"}),
+                          ("cuda", {"device.backend": "cuda", "device.kernel": kernels[number % len(kernels)]})):
+            compute(program, keys | {"gradient.adjoint_source": "out/observed.receivers.h5:/u"}, name, way)
+            with h5py.File(program.folder / f"out/{name}.gradient.h5") as file:
+                found.append(file["velocity"][...])
+        check(np.isfinite(found[0]).all() and np.ptp(found[0]) > 0, f"shot {seed}: not a gradient to test with")
+        check(same_bits(*found), f"shot {seed}: another gradient by {way}: {keys}")
 
 
 @case

@@ -147,6 +147,21 @@ static inline grid_field random_field(const config *c, double from, double to, u
   return f;
 }
 
+/* A kernel that the device runs, of this name if it is not NULL; or NULL. */
+static inline const kernel *kernel_here(device *dev, const char *name) {
+  const kernel_args args = {.equation = EQUATION_WAVE};
+  for (int i = 0; i < kernel_table_size; i++) {
+    const kernel *k = &kernel_table[i];
+    if (kernel_does(k, EQUATION_WAVE, dev->table->backend) && (!name || strcmp(k->name, name) == 0) &&
+        device_runs(dev, k, &args))
+      return k;
+  }
+  return NULL;
+}
+
+/* Of worlds that are opened; NULL: the first that the device runs. */
+static const char *world_kernel;
+
 /* Opens a world at 0.9 of the stable time step for velocities up to v_max; velocity: of each point, or NULL:
  * v_max. */
 static inline void world_open(world *w, const char *device_name, const config *c, cutting cut, double v_max,
@@ -155,7 +170,8 @@ static inline void world_open(world *w, const char *device_name, const config *c
   *w = (world){.c = *c, .cut = cut};
   w->c.equation = EQUATION_WAVE, w->c.media[MEDIUM_VELOCITY].number = v_max;
   assert_ok(device_open(device_name, &options, &w->dev, &E), &E);
-  assert_ok(kernel_find("auto", EQUATION_WAVE, w->dev->table->backend, &w->k, &E), &E);
+  w->k = kernel_here(w->dev, world_kernel);
+  assert_non_null(w->k);
   w->dt = 0.9 * 2 / (v_max * sqrt(fd_sum(c->space_order, (double[]){c->dx, c->dy, c->dz})));
   const physics p = {.form = EQUATION_WAVE, .dt = w->dt};
   for (int i = 0; i < cut.slabs; i++) {
