@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 
 sys.dont_write_bytecode = True  # the source tree stays as it is
-from harness import SOURCE, case, check, h5py, main, np, skip
+from harness import SOURCE, case, check, h5py, main, np, same_bits, skip
 
 FEW = ["time.steps=6", "output.every=3", "device.backend=host"]
 SMALL = ["grid.nx=61", "grid.ny=41", "grid.nz=51", *FEW]
@@ -48,6 +48,28 @@ class Installed:
     def tool(self, name, *arguments):
         """Of the installed tools, in this Python, which has h5py."""
         return self.run(sys.executable, self.share / "jobs" / name, *arguments)
+
+
+@case
+def cuda_portable(program):
+    """A program of PTX for compute capability 8.0 alone takes no kernel whose body is left out there, and gives the host's bits."""
+    program.skip_without_cuda()
+    if not shutil.which("cmake"):
+        skip("there is no cmake")
+    build = program.root / "portable"
+    for command in (["cmake", "--preset", "cuda-portable", "-B", build, "-DSTENCIL_TESTS=OFF"],
+                    ["cmake", "--build", build, "--parallel", len(os.sched_getaffinity(0))]):
+        subprocess.run([str(word) for word in command], cwd=SOURCE, check=True, stdout=subprocess.DEVNULL)
+    keys = {"grid.nx": 150, "grid.ny": 40, "grid.nz": 50, "time.steps": 9, "equation.type": "wave", "initial.u": "random",
+            "boundary.all": "absorbing", "boundary.width": 10}
+    program.succeed("-q", program.config({**keys, "device.backend": "host"}))
+    expected, config = program.field(9), program.config({**keys, "device.backend": "cuda", "output.path": "out/gpu"})
+    program.path = str(build / "stencil")
+    check("code for 80-virtual" in program.succeed("--version").out, "--version names no architecture")
+    result = program.succeed(config)
+    check("bulk_tensor" not in result.out and same_bits(program.field(9, "out/gpu"), expected), f"other bits: {result}")
+    program.succeed("--benchmark", 5, config)
+    program.fail(1, ["'bulk_tensor' needs what this GPU, or the program's code"], "-q", config, "device.kernel=bulk_tensor")
 
 
 @case

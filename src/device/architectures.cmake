@@ -1,0 +1,22 @@
+# CMAKE_CUDA_ARCHITECTURES where nobody names them: of the GPUs here, or else of all that the compiler knows of 80 (A100, and
+# 8.6 and 8.9), 90, 100 and 120. The last comes with PTX too, for GPUs after it.
+if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES AND NOT DEFINED ENV{CUDAARCHS})
+  execute_process(COMMAND nvidia-smi --query-gpu=compute_cap --format=csv,noheader
+    OUTPUT_VARIABLE architectures OUTPUT_STRIP_TRAILING_WHITESPACE RESULT_VARIABLE no_gpu ERROR_QUIET)
+  if(no_gpu)
+    execute_process(COMMAND ${CMAKE_CUDA_COMPILER} --list-gpu-arch OUTPUT_VARIABLE known)
+    set(architectures 80)
+    foreach(architecture 90 100 120)
+      if(known MATCHES "compute_${architecture}\n")
+        string(APPEND architectures "\n${architecture}")
+      endif()
+    endforeach()
+  endif()
+  string(REGEX REPLACE "[. ]" "" architectures "${architectures}")
+  string(REPLACE "\n" ";" architectures "${architectures}")
+  list(REMOVE_DUPLICATES architectures)
+  list(SORT architectures COMPARE NATURAL)
+  list(POP_BACK architectures newest)
+  list(TRANSFORM architectures APPEND "-real")
+  set(CMAKE_CUDA_ARCHITECTURES ${architectures} ${newest})
+endif()
