@@ -84,7 +84,7 @@ typedef struct kernel_args {
 } kernel_args;
 
 /* Flat rows beside each other. Of a single one the weights along y, which are 0, say the same. */
-static inline bool kernel_is_stack(const kernel_args *args) {
+static inline bool kernel_is_batch(const kernel_args *args) {
   return args->flat && args->ny > 1;
 }
 

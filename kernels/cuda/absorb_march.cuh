@@ -13,7 +13,7 @@ static __device__ __forceinline__ void load_pair(float v[2], const float *from) 
   v[0] = p.x, v[1] = p.y;
 }
 
-/* Rows of a walk along z may lie in a layer along y, too, or be those of a stack (kernel_args.flat). */
+/* Rows of a walk along z may lie in a layer along y, too, or be those of a batch (kernel_args.flat). */
 enum row_kind { PLAIN, ACROSS, STACKED };
 
 /* Which terms there are: none; density and absorption; on the way back, too. */

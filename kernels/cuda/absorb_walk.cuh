@@ -55,7 +55,7 @@ struct course {
 };
 
 /* A thread on its way along axis 1 (y) or 2 (z), up or down. It asks for its own operands TURNS turns ahead. FLAT: through
- * a stack along z, whose rows do not look at each other (kernel_args.flat). */
+ * a batch along z, whose rows do not look at each other (kernel_args.flat). */
 template <int AXIS, int INWARD, int TURNS, bool FLAT> struct walk {
   static constexpr int HALO = FLAT ? 0 : RADIUS; /* rows of a tile before and after its own */
   static constexpr int TILE = TILE_X * (WALK_WARPS + 2 * HALO);

@@ -139,7 +139,7 @@ inline void leave_out(bool low, bool high, ptrdiff_t stride, size_t *points, con
 inline cudaError_t make_whole_maps(const bulk_tensor::encoder &e, whole_maps *m, const absorb_args &a) {
   constexpr int G = RADIUS, ROWS_ACROSS = WALK_WARPS, READ = ROWS_ACROSS + 2 * G;
   const absorb_axis &x = a.axis[0], &y = a.axis[1], &z = a.axis[2];
-  const bool stack = kernel_is_stack(&a.field);
+  const bool batch = kernel_is_batch(&a.field);
   bulk_tensor::tensor u = bulk_tensor::with_ghosts(a.field, 0, a.field.nz);
   walk_maps &w = m->along_y;
   leave_out(x.lo > 0, x.hi > 0, 1, &u.nx, &u.first, &w.x);
@@ -149,7 +149,7 @@ inline cudaError_t make_whole_maps(const bulk_tensor::encoder &e, whole_maps *m,
   m->along_z = w;
   cudaError_t status = make_map(e, &m->along_y.plane, u, {TILE_X, 1, READ});
   if (status == cudaSuccess) status = make_map(e, &m->along_y.side, u, {G, 1, ROWS_ACROSS});
-  if (status == cudaSuccess) status = make_map(e, &m->along_z.plane, u, {TILE_X, stack ? ROWS_ACROSS : READ});
+  if (status == cudaSuccess) status = make_map(e, &m->along_z.plane, u, {TILE_X, batch ? ROWS_ACROSS : READ});
   if (status == cudaSuccess) status = make_map(e, &m->along_z.side, u, {G, ROWS_ACROSS});
   return status;
 }

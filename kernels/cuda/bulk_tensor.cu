@@ -40,7 +40,7 @@ using terms_shape = shape < Q,
       : Terms::end == 2 ? 20
                         : Terms::end<6 ? 16 : 12, 2, 4, 2, 1, Terms>;
 
-/* Of rows of a stack (kernel_args.flat): few halos, so wide tiles. More terms leave less room for planes. */
+/* Of rows of a batch (kernel_args.flat): few halos, so wide tiles. More terms leave less room for planes. */
 template <enum equation Q, class Terms>
 using flat_shape = shape < Q,
       256, Terms::any ? 8 : 16, Terms::any ? 2 : 4, Terms::end<8 ? 5 : 4, 2, 1, Terms>;

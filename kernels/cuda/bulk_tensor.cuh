@@ -16,7 +16,7 @@
  *   + blocks keep step at every plane, a quarter of them half a plane closer; copies first, one
  *     atomic instead of an addition and a load                                               501    266
  *
- * Rows of a stack (kernel_args.flat): without halos in y; a block that has planes near a face in z stores their images.
+ * Rows of a batch (kernel_args.flat): without halos in y; a block that has planes near a face in z stores their images.
  *
  * LAYERED: an instance of its own, with what absorbing layers along x add to the ends of rows. A launch before has left
  * these addends (absorb_cuda_before); boxes of them come with the other operands, and a thread adds them to its new

@@ -80,14 +80,14 @@ inline cudaError_t make_operand_maps(const encoder &e, maps *m, const box &tile,
   for (int k = 0; k < count && status == cudaSuccess; k++)
     if (from[k])
       status = make_map(e, &m->operand[k], {from[k] + first, nx, ny, nz, a->pitch, a->plane},
-                        k < media && kernel_is_stack(a) ? box{tile.x, 1} : tile);
+                        k < media && kernel_is_batch(a) ? box{tile.x, 1} : tile);
   return status;
 }
 
 inline cudaError_t make_maps(const encoder &e, maps *m, const star::variant &v, int tile_y,
                              const kernel_args *a) {
   const tensor u = with_ghosts(*a, a->z_begin, a->z_end);
-  cudaError_t status = make_map(e, &m->plane, u, {v.tile_x, tile_y + (kernel_is_stack(a) ? 0 : 2 * RADIUS)});
+  cudaError_t status = make_map(e, &m->plane, u, {v.tile_x, tile_y + (kernel_is_batch(a) ? 0 : 2 * RADIUS)});
   if (status == cudaSuccess) status = make_map(e, &m->side, u, {RADIUS, tile_y});
   return status == cudaSuccess ? make_operand_maps(e, m, {v.tile_x, tile_y}, a) : status;
 }
@@ -215,7 +215,7 @@ cutting choose(const star::choice<N> &shapes, const kernel_args *a, const follow
     if (r.blocks == 0) continue;
     const bool small = r.blocks > 1; /* its tiles' halos cost too much, but where launches are short */
     const int lowest = small || hurry || few_warps(v) ? v.tile_y : v.tile_y * 3 / 4;
-    const int lower = kernel_is_stack(a) ? 1 : owned_rows(v); /* rows of a stack have no halos */
+    const int lower = kernel_is_batch(a) ? 1 : owned_rows(v); /* rows of a batch have no halos */
     for (int tile_y = v.tile_y; tile_y >= lowest; tile_y -= lower) {
       const int tiles = star::ceil_div(a->nx, v.tile_x) * star::ceil_div(a->ny, tile_y);
       for (int waves = 0, before = 0, chunks; waves <= MAX_WAVES; waves++)
@@ -276,7 +276,7 @@ inline cudaError_t make_addends_map(const encoder &e, maps *m, int tile_y, const
   return make_map(e, &m->addends, {t.values, nx, ny, (size_t)t.planes, nx, nx * ny}, {t.rows.pitch, tile_y});
 }
 
-/* All but images; those of a stack as stream says. `addends`: of rows LAYERED, else NULL. */
+/* All but images; those of a batch as stream says. `addends`: of rows LAYERED, else NULL. */
 template <bool LAYERED, class... Shapes>
 cudaError_t launch_with(const kernel_args *args, const addends_array *addends, const followers &behind,
                         cudaStream_t stream) {
@@ -295,7 +295,7 @@ cudaError_t launch_with(const kernel_args *args, const addends_array *addends, c
 
 /* Does a sweep of planes [begin, end) store all images of its launch (stream)? */
 inline bool sweep_images(const kernel_args &a, int begin, int end) {
-  return kernel_is_stack(&a) && images::in_z_alone(a, begin, end);
+  return kernel_is_batch(&a) && images::in_z_alone(a, begin, end);
 }
 
 template <class... Shapes> struct shapes {};

@@ -369,7 +369,7 @@ template <class S> struct points {
       const auto ask = [&](float to[PACK], const float *field, int) {
         load_once(to, first(field, z) + j * a.pitch, exist);
       };
-      const int row = S::terms_kind::flat ? -own_row : j; /* of a stack all have one medium */
+      const int row = S::terms_kind::flat ? -own_row : j; /* of a batch all have one medium */
 #pragma unroll
       for (int k = 0; k < media_of<S::equation>; k++)
         if (a.medium[k]) load_once(m[j][k], first(a.medium[k], z) + row * (ptrdiff_t)a.pitch, exist);

@@ -1,4 +1,4 @@
-/* The terms of an equation and stacks of rows (kernel_args.terms, flat) in kernels that stream planes: a kernel is compiled
+/* The terms of an equation and batches of rows (kernel_args.terms, flat) in kernels that stream planes: a kernel is compiled
  * for each kind, and has the terms of a pack of points in registers. */
 #ifndef STENCIL_CUDA_TERMS_CUH
 #define STENCIL_CUDA_TERMS_CUH
@@ -42,13 +42,13 @@ template <bool FLAT, class Launch> int of_way(const kernel_terms &t, const Launc
   return t.recalled ? of_terms<true, FLAT>(t, launch) : of_terms<false, FLAT>(t, launch);
 }
 
-/* Has a launch terms, or is it of a stack? */
+/* Has a launch terms, or is it of a batch? */
 inline bool is_special(const kernel_args &a) {
-  return kernel_is_stack(&a) || terms_any(&a.terms);
+  return kernel_is_batch(&a) || terms_any(&a.terms);
 }
 /* Calls launch(the kind) for such a launch. */
 template <class Launch> int of_kind(const kernel_args &a, const Launch &launch) {
-  return kernel_is_stack(&a) ? of_way<true>(a.terms, launch) : of_way<false>(a.terms, launch);
+  return kernel_is_batch(&a) ? of_way<true>(a.terms, launch) : of_way<false>(a.terms, launch);
 }
 
 /* The terms of a pack. */

@@ -3,7 +3,7 @@
  * places: what was stored around the cache is dear to read back. Ghosts at the ends of a row that lie in
  * cache lines of their own are stored with the padding beside them as whole lines, in large launches around the cache:
  * a store of a few floats would first fetch the line from memory, twice a row. Others are gathered from the
- * stack. */
+ * batch. */
 #ifndef STENCIL_HOST_IMAGES_H
 #define STENCIL_HOST_IMAGES_H
 

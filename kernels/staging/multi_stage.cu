@@ -14,7 +14,7 @@
  * slowest. That pays for three arrivals of every thread a plane (its copies, its commit, its release). Expect
  * the most of all forms without a copy engine where arithmetic limits (jacobi).
  *
- * Where there is no copy engine this kernel does everything: terms, stacks, and what layers along x add. */
+ * Where there is no copy engine this kernel does everything: terms, batches, and what layers along x add. */
 #include <cooperative_groups.h>
 #include <cuda/pipeline>
 #include "kernels/cuda/star.cuh"

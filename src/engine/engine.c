@@ -149,12 +149,12 @@ int engine_plan(engine *g, const engine_setup *setup, error *e) {
   MPI_TRY(e, MPI_Comm_size(comm, &g->ranks));
   if (!engine_find_device(g, e)) engine_find_kernel(g, e);
   TRY(error_agree(e, comm));
-  g->most = config_has_terms(c) || setup->stack > 1
+  g->most = config_has_terms(c) || setup->together > 1
                 ? 1
                 : wavefront_most(c, g->kernel, g->ranks, physics_fields(c) > 0, g->log);
   TRY(engine_slab(&g->files_slab, c, g->rank, g->ranks, e));
   g->slab = g->files_slab;
-  if (setup->stack > 1) slab_stack(&g->slab, setup->stack);
+  if (setup->together > 1) slab_batch(&g->slab, setup->together);
   TRY(files_field_io(g->files, &g->io, &g->files_slab, c, e));
   TRY(physics_plan(&g->physics, c, g->files, &g->io, setup->dt_before, e));
   physics_args(&g->physics, c, &g->slab, &g->args);
@@ -172,7 +172,7 @@ int engine_open(engine *g, error *e) {
   float ghosts[FACE_COUNT];
   physics_ghosts(g->config, ghosts);
   transfer_open(&g->transfer, g->dev, &g->slab, ghosts, e);
-  g->transfer.alike = g->setup.stack > 1;
+  g->transfer.alike = g->setup.together > 1;
   const absorb none = {.dev = NULL};
   field_set f;
   fields_plan(&f, g->config, &g->slab, &none);

@@ -19,7 +19,7 @@ typedef struct engine_setup {
   double dt_before; /* the time step of the run that is continued; 0: none */
   bool profile;     /* phases are measured */
   MPI_Comm beside;  /* all ranks that compute at the same time, these among them */
-  int stack;        /* of 2D shots that step together, a row of each plane each; <= 1: none */
+  int together;     /* of 2D shots that step together, a row of each plane each; <= 1: none */
 } engine_setup;
 
 typedef struct engine {
@@ -31,7 +31,7 @@ typedef struct engine {
   int rank, ranks;
   device_options options; /* of the device; its local_ranks: of all that compute on this node */
   device *dev;            /* owned */
-  slab slab;              /* of memory: with a row for each shot of a stack */
+  slab slab;              /* of memory: with a row for each shot of a batch */
   slab files_slab;        /* of files: a shot's */
   field_io io;
   physics physics;

@@ -92,7 +92,7 @@ int slab_init(slab *s, const slab_shape *shape, int rank, int ranks, error *e) {
   return 0;
 }
 
-void slab_stack(slab *s, int rows) {
+void slab_batch(slab *s, int rows) {
   s->ny = rows;
   s->plane = s->pitch * slab_rows_of(rows);
   s->lead = (size_t)s->z0 * s->plane % SLAB_HUGE;

@@ -58,7 +58,7 @@ typedef struct slab_shape {
 int slab_init(slab *s, const slab_shape *shape, int rank, int ranks, error *e);
 
 /* A slab of one row a plane gets `rows`, which are runs of their own (kernel_args.flat). */
-void slab_stack(slab *s, int rows);
+void slab_batch(slab *s, int rows);
 
 /* Joins the two z faces of the grid: the first and the last rank become neighbours. One rank alone keeps none, since
  * its kernels wrap its ghosts (kernels/ghosts.h), unless it is to be `own_neighbour`. */

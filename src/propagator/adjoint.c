@@ -81,7 +81,7 @@ static int adjoint_frame(adjoint *a, const float *field, int stream, error *e) {
                             .pitch = k->pitch,
                             .plane = k->plane,
                             .nx = k->nx,
-                            .ny = a->back.slab->ny, /* a later stack may have more rows */
+                            .ny = a->back.slab->ny, /* a later batch may have more rows */
                             .nz = k->nz};
   if (slots <= a->framed) return 0;
   a->framed = slots;
@@ -249,7 +249,7 @@ int adjoint_open(adjoint *a, propagator *s, const plan *p, char *file, error *e)
   memcpy(a->own, s->stepper.memory, sizeof a->own);
   a->slot = adjoint_field_bytes(s) / sizeof(float);
   a->transfer = s->transfer;
-  a->most = larger(g->setup.stack, 1);
+  a->most = larger(g->setup.together, 1);
   if (!ALLOC(e, a->shots, a->most, "the gradient") && !adjoint_open_stepper(a, e))
     states_open(&a->states, s, &a->plan, adjoint_slack(s), file, e);
   TRY(error_agree(e, g->comm));

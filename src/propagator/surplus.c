@@ -74,7 +74,7 @@ int surplus_clear(surplus *u, error *e) {
 }
 
 static int surplus_apply(surplus *u, int stream, const kernel_args *args, zrange planes, error *e) {
-  u->args.layers.ny = args->ny; /* a later stack may have fewer rows */
+  u->args.layers.ny = args->ny; /* a later batch may have fewer rows */
   surplus_args a = u->args;
   const absorb_axis *z = &a.layers.axis[2];
   a.field = *args;

@@ -217,7 +217,7 @@ static void main_hold_descriptors(void) {
 }
 
 /* Makes room for descriptors while the process has one thread. Each time their number doubles later, Linux lets all threads
- * that open a file wait: 45 ms, beside which a stack of 100 shots writes its files in 20. */
+ * that open a file wait: 45 ms, beside which a batch of 100 shots writes its files in 20. */
 static void main_make_room(void) {
   const int MANY = 1000;
   const int fd = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, MANY);

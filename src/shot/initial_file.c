@@ -119,7 +119,7 @@ static void initial_file_tell(const initial_file *r, const shot *s) {
 int initial_file_read(const shot *s, field_sink *sink, void *context, error *e) {
   const engine *g = s->engine;
   const char *file = s->config->initial_file;
-  const slab *own = g->io.slab; /* of a stack: one of its rows */
+  const slab *own = g->io.slab; /* of a batch: one of its rows */
   initial_file r = {
       own, sink, context, {own->nx, own->ny, own->nz_global}, {NULL}, PTHREAD_MUTEX_INITIALIZER};
   const int count = own->nx + own->ny + own->nz_global;

@@ -194,7 +194,7 @@ static bool tune_alike(const stepper *s) {
 
 int tune_kernels(stepper *s, const char *name, enum equation equation, MPI_Comm comm, run_log *log,
                  error *e) {
-  const bool terms = kernel_is_stack(&s->args) || terms_any(&s->args.terms);
+  const bool terms = kernel_is_batch(&s->args) || terms_any(&s->args.terms);
   tune_list list = tune_candidates(equation, s->dev->table->backend, terms);
   if (strcmp(name, "auto") == 0 && list.count > 1 && !tune_alike(s))
     return tune_choose(s, &list, equation, comm, log, e);

@@ -87,7 +87,7 @@ int gradient_plan(gradient *g, batch *b, error *e) {
   double least;
   g->b = b;
   if (!config_has_gradient(b->p.config) || g->way.of) return 0; /* the first batch plans for all */
-  g->most = larger(n->setup.stack, 1);
+  g->most = larger(n->setup.together, 1);
   if (!g->misfits) ALLOC(e, g->misfits, g->most, "the misfits");
   if (!g->made && !e->id) ALLOC(e, g->made, g->most, "the gradients");
   TRY(error_agree(e, n->comm));

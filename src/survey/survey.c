@@ -70,7 +70,7 @@ static int survey_group(survey *v, error *e) {
   v->first.compute = v->first.comm = v->group.compute = v->group.comm = MPI_COMM_NULL;
   v->files = j->files, v->active = j->files->compute, v->log = j->log;
   MPI_TRY(e, MPI_Comm_size(v->active, &v->parts.ranks));
-  v->parts.count = v->stack = v->most = 1;
+  v->parts.count = v->together = v->most = 1;
   if (!v->several) return 0;
   v->active = MPI_COMM_NULL, v->files = &v->group;
   survey_find_path(v);
@@ -80,10 +80,10 @@ static int survey_group(survey *v, error *e) {
 
 /* --- slots -------------------------------------------------------------------------------------------------------- */
 
-/* Shots that step together, as a stack: those of a 2D survey, where a rank does a shot and all of them begin with the same
+/* Shots that step together, as a batch: those of a 2D survey, where a rank does a shot and all of them begin with the same
  * field. On rank 0, which has the lines. */
-static int survey_stack(const survey *v) {
-  /* FULL: points; each map takes as much as half of one. FIELDS: that a gradient's memory is to hold at least. A group's last stack
+static int survey_together(const survey *v) {
+  /* FULL: points; each map takes as much as half of one. FIELDS: that a gradient's memory is to hold at least. A group's last batch
    * is a small one: nothing steps beside its files. It takes what a step does besides its points. */
   const double FULL = 64e6, FIELDS = 100,
                room = v->job.config->gradient_memory / (FIELDS * (double)sizeof(float));
@@ -99,31 +99,30 @@ static int survey_stack(const survey *v) {
   const double points = config_points(c) + maps_file_bytes(c) / (2 * sizeof(float));
   const int most = larger((int)fmin(MOST, (room > 0 ? fmin(room, FULL) : FULL) / points), 1);
   const int all = config_has_gradient(c) || each <= SURVEY_FEW ? each : larger(each - SURVEY_FEW, SURVEY_FEW);
-  const int stacks = (all + most - 1) / most;
-  return (all + stacks - 1) / stacks;
+  const int batches = (all + most - 1) / most;
+  return (all + batches - 1) / batches;
 }
 
-static int survey_find_stack(survey *v, error *e) {
+static int survey_find_together(survey *v, error *e) {
   if (!v->several) return 0;
   if (v->first.way) v->most = (v->job.lines.lines->count + v->parts.count - 1) / v->parts.count;
-  v->stack = v->first.way ? survey_stack(v) : 1;
-  TRY(message_broadcast(&v->stack, sizeof v->stack, v->active, e));
+  v->together = v->first.way ? survey_together(v) : 1;
+  TRY(message_broadcast(&v->together, sizeof v->together, v->active, e));
   TRY(message_broadcast(&v->most, sizeof v->most, v->active, e));
-  if (v->stack > 1)
-    log_line(v->log, "survey: a rank does %d shots together, as a stack of 2D runs", v->stack);
+  if (v->together > 1) log_line(v->log, "survey: a rank does %d shots together", v->together);
   return 0;
 }
 
-/* Shots, or stacks, that can be beside each other, of which one steps; of gradients if their memory does for so many. */
+/* Shots, or batches, that can be beside each other, of which one steps; of gradients if their memory does for so many. */
 int survey_shares(const survey *v) {
-  return v->threaded && v->most > v->stack ? 2 : 1;
+  return v->threaded && v->most > v->together ? 2 : 1;
 }
 
-/* Shots, or stacks, that step at once: as many as fill a GPU. */
+/* Shots, or batches, that step at once: as many as fill a GPU. */
 static int survey_at_once(const survey *v) {
   const double FULL = 40e6; /* points */
   const int MOST = 4, asked = v->job.config->survey_at_once;
-  if (v->parts.ranks > 1 || v->stack > 1) return 1;
+  if (v->parts.ranks > 1 || v->together > 1) return 1;
   if (asked) return asked;
   if (v->engine.dev->table->backend == BACKEND_HOST) return 1;
   const double n = FULL / config_points(v->job.config);
@@ -133,7 +132,7 @@ static int survey_at_once(const survey *v) {
 static void survey_close_slot(survey_slot *t) {
   gradient_close(&t->back);
   batch_close(&t->batch);
-  for (int i = 0; t->shots && i < t->v->stack; i++) {
+  for (int i = 0; t->shots && i < t->v->together; i++) {
     shot_close(&t->shots[i].shot);
     restart_close(&t->shots[i].from);
     message_free(&t->shots[i].message);
@@ -152,7 +151,7 @@ static void survey_close_slots(survey *v) {
 }
 
 static int survey_open_shots(survey_slot *t, error *e) {
-  const int count = t->v->stack;
+  const int count = t->v->together;
   TRY(ALLOC(e, t->shots, count, "the shots"));
   TRY(ALLOC(e, t->rows, count, "the shots"));
   for (int i = 0; i < count; i++) t->shots[i].from.from = (checkpoint){.fd = -1};
@@ -223,7 +222,7 @@ static int survey_plan_engine(survey *v, error *e) {
                               .dt_before = from ? from->dt : 0,
                               .profile = v->job.profile,
                               .beside = v->active,
-                              .stack = v->stack};
+                              .together = v->together};
   if (v->engine.dev) engine_close(&v->engine);
   engine_plan(&v->engine, &setup, e);
   return error_agree(e, v->active);
@@ -252,7 +251,7 @@ int survey_plan(survey *v, const survey_job *job, error *e) {
                                   .from.fd = -1}};
   TRY(survey_group(v, e));
   if (!survey_active(v)) return 0;
-  TRY(survey_find_stack(v, e));
+  TRY(survey_find_together(v, e));
   TRY(restart_open(&v->one.from, e));
   do survey_plan_first(v, e);
   while (restart_pass_over(&v->one.from, e));
@@ -286,7 +285,7 @@ static int survey_announce(survey *v, error *e) {
   if (v->one.planned && !announce(&t->batch.p, &v->one.shot, e)) gradient_announce(&t->back, v->log);
   if (v->several && v->first.way) v->log->hear = NULL;
   if (e->id || !v->several) return e->id ? e->id : announce_check_report(&v->engine, e);
-  if (v->stack == 1 && v->slot_count > 1 && !config_has_gradient(v->job.config))
+  if (v->together == 1 && v->slot_count > 1 && !config_has_gradient(v->job.config))
     log_line(v->log, "survey: a rank has %d shot%s under way while another is written", v->at_once,
              survey_plural(v->at_once));
   return v->first.way ? shot_queue_warned(v->queue, &told, e) : 0;

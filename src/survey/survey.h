@@ -55,7 +55,7 @@ typedef struct survey_slot {
   batch batch;
   gradient back;
   enum slot_state state;
-  survey_shot *shots; /* survey.stack of them, owned */
+  survey_shot *shots; /* survey.together of them, owned */
   int count;          /* under way */
   survey_shot **rows; /* those in the batch, in its order; room for all, owned */
   error failed;       /* what ended the batch */
@@ -82,7 +82,7 @@ typedef struct survey {
   survey_shot one;    /* the first shot, planned */
   survey_slot *slots; /* owned */
   int slot_count, at_once, stepping;
-  int stack;                  /* shots that step together, at most; 1: each alone */
+  int together;               /* shots that step together, at most; 1: each alone */
   int most;                   /* shots that a group does, if all do as many */
   int taken;                  /* that it has taken */
   bool threaded;              /* threads begin shots, step and write them */

@@ -319,7 +319,7 @@ static void *survey_work(void *argument) {
 static int survey_begin_slot(survey_slot *t, error *e) {
   survey *v = t->v;
   /* its share, so that all groups end together, but not only the few that others leave */
-  const int share = larger(v->most - v->taken, SURVEY_FEW), most = smaller(share, v->stack);
+  const int share = larger(v->most - v->taken, SURVEY_FEW), most = smaller(share, v->together);
   while (!v->over && t->count < most) TRY(survey_take(t, e));
   v->taken += t->count;
   if (!t->count) return 0;

@@ -264,7 +264,7 @@ def saved(program, path):
 
 
 def stacks(program, **more):
-    """Gradients of a stack of 2D shots: each has the bits of a run of its own on the host, with less memory, too; one that fails costs
+    """Gradients of a batch of 2D shots: each has the bits of a run of its own on the host, with less memory, too; one that fails costs
     itself alone."""
     rng = np.random.default_rng(5)
     config = program.config({**RUN, **SECTION, **more, "gradient.observed": ""})
@@ -291,7 +291,7 @@ def stacks(program, **more):
         for ranks, most, options in ((0, 5, []), (0, 3, [f"gradient.{'' if more else 'host_'}memory={memory}MB"]), (0, 2, []), (2, 3, [])):
             program.remove("out/line*.h5", "out/line/*")
             told = program.succeed(config, *keys, *survey, *options, f"survey.at_once={most}", np=ranks).out
-            check(f"{most} shots together, as a stack" in told and ("states every" in told) == bool(options), told)
+            check(f"{most} shots together" in told and ("states every" in told) == bool(options), told)
             dry = program.succeed("-n", config, *keys, *survey, *options, f"survey.at_once={most}", np=ranks).out
             check(re.findall("gradient: .*|.* as a stack.*", dry) == re.findall("gradient: (?:a ring|.*a rank on|that is).*|.* as a stack.*", told), f"{dry}{told}")
             for name in STACK:

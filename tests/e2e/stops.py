@@ -275,11 +275,11 @@ def stacked_traces(program, keys):
                            "receivers.positions": "points.h5:/flat"})
     (program.folder / "lines.txt").write_text("source.1.amplitude=2\nsource.1.position='9 0 12'\n")
     out = program.succeed(flat, "survey.shots=lines.txt", "checkpoint.path=", "output.path=s2", "survey.at_once=2").out
-    check("2 shots together" in out, f"no stack: {out}")
+    check("2 shots together" in out, f"no batch: {out}")
     for shot, changes in ("s2/0001", "source.1.amplitude=2"), ("s2/0002", "source.1.position=9 0 12"):
         program.succeed("-q", flat, changes, "output.path=out/alone", np=2)
         found, expected = traces_of(program, shot)["u"], traces_of(program, "out/alone")["u"]
-        check(same_bits(found, expected) and expected.any(), f"{shot} of a stack: other bits")
+        check(same_bits(found, expected) and expected.any(), f"{shot} of a batch: other bits")
 
 
 def mapped(leg):

@@ -178,7 +178,7 @@ def warned(program):
     """Every shot is looked at: a kind of warning is told once, with the number of shots and the first; the table has all."""
     rows = ["source.1.position='12 8 9'", "source.1.position='1 8 9'", "source.1.position='2 8 9' source.1.amplitude=0", "source.1.f0=50"]
     layers, silent = "1 of 1 sources and 0 of 2 receivers lie in absorbing layers", "every source emits nothing"
-    for about, changes in (("3D", {}), ("rows of a stack", {"grid.ny": 1, "survey.at_once": 3, "medium.velocity": 2000})):
+    for about, changes in (("3D", {}), ("shots of a batch", {"grid.ny": 1, "survey.at_once": 3, "medium.velocity": 2000})):
         config = prepare(program, rows, **{"receivers.points": "12 8 12, 11 8 12", "source.1.f0": 40} | changes)
         for args in (["--dry-run"], [], ["--verbose"]):  # the last finds all done, and keeps what the table says
             log = program.succeed(*args, config).out
@@ -262,7 +262,7 @@ def stacks(program, nx=70, **more):
             program.succeed("-q", config, *keys, *changes, "survey.shots=", f"output.path=single/{name}")
         for ranks, most in ((0, 7), (0, 3), (2, 4)):
             result = program.succeed(config, *changes, f"survey.at_once={most}", np=ranks)
-            check(f"{min(most, 7 if ranks == 0 else 4)} shots together, as a stack" in result.out, f"{result}")
+            check(f"{min(most, 7 if ranks == 0 else 4)} shots together" in result.out, f"{result}")
             check(states(program) == [(name, "done", "0") for name in names], f"{about}: {table(program)}")
             for name in names:
                 check_same(program, name, f"{about}, {most}", kinds=kinds)
@@ -293,7 +293,7 @@ def stacks(program, nx=70, **more):
                  ["device.kernel=" + ("naive" if more else "reference")]):
         result = program.succeed(config, *changes, *keys, "survey.at_once=2", "output.path=out/else", *(
             ["survey.ranks_per_shot=1"] if keys[0].endswith("checkpoint") else []))
-        check("as a stack" not in result.out, f"{keys}: {result}")
+        check("shots together" not in result.out, f"{keys}: {result}")
         for name in names:
             check_same(program, name, f"{keys}", "out/else")
 
@@ -538,7 +538,7 @@ def thousand(program, flat, kinds, **more):
             check(all(after[n] == kept[n] for n in kept), f"{ranks} groups: a shot that was done ran again")
             kept = {n: t for n, t in after.items() if foreign.get(n) != t}
         result = program.run(config, *options, np=ranks)
-        check(("as a stack" in result.out) == flat, f"{result}")
+        check(("shots together" in result.out) == flat, f"{result}")
         check(result.code == 3 and states(program) == expected, f"{ranks} groups: {result}, {table(program)}")
         after = whole()
         check(set(after) == {f"{n}.receivers.h5" for n, state, _ in expected if state == "done"}, f"{ranks} groups: {sorted(after)}")
