@@ -16,7 +16,7 @@ typedef struct injector {
   device *dev;        /* not owned */
   const slab *slab;   /* of the field: the rows of one shot after those of another; not owned */
   const sources **of; /* of each shot; owned, but not what it lists */
-  int count, rows;    /* of shots; of a plane, that are one shot's */
+  int count, rows;    /* shots; rows of a plane that belong to one shot */
   int tile_count, share_count, place_count, signal_count;
   injector_memory kept; /* owned; these three, `ring` and `signal` are in it: */
   source_tile *tiles;   /* sorted by z, y, x; NULL without places, as are the next two */
@@ -28,12 +28,12 @@ typedef struct injector {
   struct injector_lists *planned; /* what injector_open puts on the device; owned */
   float *ring, *signal; /* signals of the latest steps, pinned and device memory (injector_compute) */
   int64_t computed;     /* the first of the steps computed last; INT64_MIN: none */
-  unsigned informed;    /* bit i: stream i has these on the device */
+  unsigned informed;    /* bit i: stream i has waited for the signals of `computed` */
 } injector;
 
-/* Lays out the sources of `count` shots, each planned on a slab of its own: those of shot i act in rows i * rows .. of
- * on->slab. Takes their places; they must outlive it. `j` is zero-initialised, or was planned before: then it keeps its memory. Not
- * collective. injector_close it, also after a failure. */
+/* Plans the sources of `count` shots, each planned on a slab of its own. Shot i has rows i * rows to (i + 1) * rows - 1 of
+ * on->slab. Takes over their places; the sources must outlive it. `j` is zero-initialised, or was planned before: then
+ * it keeps its memory. Not collective. injector_close it, also after a failure. */
 int injector_plan(injector *j, sources *const *of, int count, const problem *on, int rows, error *e);
 /* Copies the lists to the device, and takes what memory is missing: none without points. Before it the caller sets
  * j->layers. Not collective. */

@@ -110,7 +110,7 @@ static int receivers_count_others(receivers *r, int *most, error *e) {
   return 0;
 }
 
-int64_t receivers_all_rows(const receivers *r) {
+static int64_t receivers_all_rows(const receivers *r) {
   return r->count ? r->rows + r->time.extra / r->every : 0;
 }
 

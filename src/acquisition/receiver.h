@@ -76,12 +76,10 @@ double receivers_disk_bytes(const receivers *r);
  * file. Exit 2 where the disk has too little room, OUT_OF_MEMORY. Not collective. */
 int receivers_take(const receivers *r, scratch *s, size_t bytes, error *e);
 
-/* Rows with those of extra steps. */
-int64_t receivers_all_rows(const receivers *r);
 /* The traces, as far as they have come (sampler_flush). */
 traces receivers_traces(const receivers *r);
 
-/* What a checkpoint's array of traces needs to remember: how many samples there were when it was begun. */
+/* For a checkpoint's array of traces: the number of samples when it was made. */
 typedef struct receivers_sampled {
   receivers *of;
   int64_t count;

@@ -17,7 +17,7 @@ typedef struct sampler {
   device *dev;         /* not owned */
   const slab *slab;    /* of the field: the rows of one shot after those of another; not owned */
   receivers **of;      /* of each shot; owned, but not what it lists */
-  int count, rows;     /* of shots; of a plane, that are one shot's */
+  int count, rows;     /* shots; rows of a plane that belong to one shot */
   int local;           /* receivers of this rank */
   int64_t every;       /* steps; 0: there are no receivers */
   int64_t first_step;  /* the first step that is sampled */

@@ -96,7 +96,7 @@ static int sources_read_named(sources *s, const problem *on, wavelet_steps steps
   if (sorted) qsort(sorted, count, sizeof *sorted, sources_by_wavelet);
   error_agree(e, on->files->compute);
   source_kin now = {.file = -1};
-  for (size_t i = 0; i < count && !e->id; i++) {
+  for (size_t i = 0; sorted && i < count && !e->id; i++) {
     const int source = (int)(sorted[i] - c->sources);
     const wavelet formula = wavelet_of(sorted[i]);
     const bool file = formula.kind == WAVELET_FILE;
@@ -170,7 +170,7 @@ static int sources_number(sources *s, const problem *on, error *e) {
   ALLOC(e, s->signals, keys, "the sources");
   ALLOC(e, s->signal_of, s->count, "the sources");
   if (number) memset(number, -1, (size_t)keys * sizeof *number);
-  for (int i = 0; i < w->count && !e->id; i++) {
+  for (int i = 0; number && i < w->count && !e->id; i++) {
     const int source = w->source_of[i], key = sources_key(s, c, source);
     if (number[key] < 0) {
       s->key_of[s->signal_count] = key;

@@ -115,7 +115,7 @@ static int adjoint_look(void *self, const float *field, int64_t step, int stream
   return adjoint_aim(a, field, step, stream, e);
 }
 
-/* Gives the shot its own memory again, where the last steps were written into slots. */
+/* Gives the propagator its own memory again, where the last steps were written into slots. */
 static void adjoint_settle(adjoint *a) {
   for (int i = 0; i < stepper_states(&a->back) && a->own[0]; i++) a->of->stepper.memory[i] = a->own[i];
   a->of->stepper.next = NULL;

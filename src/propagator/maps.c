@@ -1,8 +1,6 @@
 #include "maps.h"
 #include <math.h>
 #include <stdlib.h>
-#include "base/error_mpi.h"
-#include "base/numbers.h"
 #include "kernels/operations/operation.h"
 
 static const double PI = 3.14159265358979323846;

@@ -2,7 +2,7 @@
  * checks. In 3D n is 1. In 2D each shot has a row of every plane: shot i has row i. It serves one set of shots after
  * another: memory is taken once and only grows. Several can be in flight on one engine, on one rank, each with a device
  * object of its own (`dev`): that gives it its own streams and events, while pointers are good for every device object
- * of the same GPU, or host, in this process. It knows no file name. */
+ * of the same GPU, or host, in this process. It writes no file. */
 #ifndef STENCIL_PROPAGATOR_H
 #define STENCIL_PROPAGATOR_H
 
@@ -41,34 +41,30 @@ typedef struct propagator {
   bool open, used;              /* it has its memory; shots have been there */
 } propagator;
 
-/* A field at the start: its own planes, from the first to the last, each to sink(to, z, planes, values). NULL: the
- * configuration's formula. Collective, agreed. */
+/* Reads a dataset: this rank's planes in order, each passed to sink(to, z, planes, values). Collective, agreed. */
 typedef struct propagator_input {
   int (*read)(void *context, const char *dataset, field_sink *sink, void *to, error *e);
   void *context;
 } propagator_input;
 
-/* Makes ready for `count` shots that begin with the same field and sample the same steps; 0: nothing happens in its
- * steps. All that needs no memory of the device. `p` is zero-initialised before the first ones. The shots must outlive
+/* Makes ready for `count` shots that begin with the same field and sample the same steps; with `count` 0 it has no
+ * sources and no receivers. All that needs no memory of the device. `p` is zero-initialised before the first ones. The shots must outlive
  * it. Not collective. propagator_close it, also after a failure. */
 int propagator_plan(propagator *p, engine *g, acquisition *const *shots, int count, error *e);
 /* Takes what memory is missing; the first time it opens the halo, too. Collective over the engine's ranks, same error
  * everywhere, as are the functions below. */
 int propagator_open(propagator *p, error *e);
-/* The first time on an engine, loads the media, chooses the kernel and measures the copy bandwidth: overwrites the
- * fields. */
-int propagator_prepare(propagator *p, error *e);
 /* Fills all fields and all ghosts with the initial field, and lets observers look at step 0. */
 int propagator_start(propagator *p, const propagator_input *from, error *e);
 /* The same from the state after `step` steps: `read` fills what a checkpoint holds (propagator_fields). */
 int propagator_continue(propagator *p, int64_t step, int (*read)(void *context, error *e), void *context,
                         error *e);
-/* Waits for what was enqueued: other shots write the same fields. */
+/* Waits for all enqueued work, because the next shots overwrite the fields. */
 void propagator_settle(const propagator *p);
-/* Does the extra steps that removing dispersion takes (exact_time.h), after the last step, which stays its step: only
- * traces and the way back see them. */
+/* Does the extra steps that removing dispersion needs (exact_time.h). Only traces and the way back see them; the step
+ * count stays. */
 int propagator_extra_steps(propagator *p, error *e);
-/* Lets those look, after the step just done, that look between passes, if it is due; `extra` steps concern few. */
+/* Calls the observers that look between passes, where they are due after this step. */
 int propagator_look(const propagator *p, error *e);
 /* Frees what *p owns. */
 void propagator_close(propagator *p);
@@ -79,7 +75,7 @@ static inline int64_t propagator_last(const propagator *p) {
 }
 /* What the next step reads and writes, as it lies now. */
 void propagator_fields(const propagator *p, field_set *f);
-/* The field that is saved: where the newest one is sigma p, p (propagator_find_pressure). */
+/* The field that files hold: the newest, or, with density, its pressure, which propagator_find_pressure computes. */
 float *propagator_saved(const propagator *p);
 /* Computes it: enqueued on STREAM_OUTPUT behind the steps. Not collective. */
 int propagator_find_pressure(propagator *p, error *e);
@@ -91,7 +87,7 @@ int propagator_bring(const propagator *p, int i, float *field, int z, int planes
 void propagator_complete(propagator *p);
 /* Measures what is saved of the newest field, which is complete: of all shots together; sets f->step, too. */
 void propagator_measure(propagator *p, field_statistics *f);
-/* Likewise of shot i alone, with the histogram if so. */
+/* Measures the field of shot i alone; with `histogram`, the histogram too. */
 void propagator_measure_shot(propagator *p, int i, bool histogram, field_statistics *f);
 
 #endif

@@ -8,7 +8,7 @@
 #include "step/prove.h"
 #include "survey/verify.h"
 
-/* What it takes: the stack may be small. */
+/* Too large for a small stack. */
 typedef struct run_memory {
   config c;
   survey v;
@@ -159,7 +159,7 @@ static int run_one(const job *j, survey *v, int (*does)(const job *j, survey_slo
   return does(j, t, e);
 }
 
-/* Makes a configuration that of what is asked for. */
+/* Changes the configuration to what the options ask for. */
 static void run_ask(const cli *o, config *c) {
   if (o->benchmark) run_time_config(c, o->benchmark);
   if (!o->verify) return;

@@ -33,7 +33,7 @@ int misfit_open(misfit *m, const shot *s, const char *dataset, misfit_use use, e
 /* Exit 2 where the dataset `source_position` or the attributes `dispersion` and `equation` beside the traces are
  * another shot's. Missing ones do not count. Likewise. */
 int misfit_check_origin(const misfit *m, const shot *s, error *e);
-/* J = 1/2 (every dt) sum (d - d_obs)^2 over the traces as written, after shot_finish_traces: the same bits for any
+/* J = 1/2 (every dt) sum (d - d_obs)^2 over the traces as written, after propagator_extra_steps: the same bits for any
  * number of ranks. Likewise. */
 int misfit_residual(misfit *m, const shot *s, error *e);
 /* The residual, to be filled: it takes the place of the observed traces. */

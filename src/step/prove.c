@@ -84,7 +84,7 @@ static int prove_compare(const proof *p, int n, error *e) {
   return 0;
 }
 
-/* Layers forget before either step: their state is read and overwritten in place. */
+/* Clears the layers before both steps, because a step overwrites their state. */
 static int prove_prepare(const proof *p, error *e) {
   const stepper *s = p->s;
   if (s->absorb) TRY(absorb_clear(s->absorb, e));

@@ -11,13 +11,14 @@
 int batch_plan(batch *b, engine *g, shot *const *shots, int count, const batch_setup *setup, error *e) {
   acquisition **all = NULL;
   free(b->shots);
-  b->count = count, b->of = *setup;
+  b->count = 0, b->of = *setup;
   b->stop = (stop_watch){.comm = g->comm};
   b->statistics = (field_statistics){0};
   b->checked_step = -1;
   save_queue_plan(&b->saves);
   if (!ALLOC(e, b->shots, count, "the shots") && !ALLOC(e, all, count, "the shots")) {
     for (int i = 0; i < count; i++) b->shots[i] = shots[i], all[i] = &shots[i]->at;
+    b->count = count;
     propagator_plan(&b->p, g, all, count, e);
   }
   free(all);
@@ -91,7 +92,7 @@ run_meta batch_run(const batch *b, int i, int64_t step) {
 
 /* --- each of the shots -------------------------------------------------------------------------------------------- */
 
-void batch_share(const batch *b, void (*each)(void *context, int i), void *context) {
+void batch_for_each(const batch *b, void (*each)(void *context, int i), void *context) {
   const engine *g = b->p.engine;
   const int threads = g->ranks == 1 && save_queue_threads() ? g->files->way->compressors : 1;
   thread_each(threads, b->count, each, context);
@@ -121,6 +122,6 @@ static void batch_do(void *context, int i) {
 }
 
 int batch_each(batch *b, int (*each)(void *context, int i, error *e), void *context, error *e) {
-  batch_share(b, batch_do, &(batch_doing){b, each, context});
+  batch_for_each(b, batch_do, &(batch_doing){b, each, context});
   return batch_failed(b, e);
 }

@@ -38,7 +38,7 @@ typedef struct batch {
   batch_setup of;
   save_queue saves;
   field_statistics statistics; /* of the field when it was last measured, of all shots together */
-  int64_t checked_step; /* whose field is known to be finite, or the writer will know before it saves more */
+  int64_t checked_step;        /* the step whose field is known to be finite, or that the writer will check */
   loop_times loop;
   struct {
     bool saves;
@@ -63,8 +63,8 @@ int batch_steps(batch *b, bool saves, error *e);
 /* The same in parts, for one of several batches under way: batch_steps_begin, then batch_pass until *over. */
 int batch_steps_begin(batch *b, bool saves, error *e);
 int batch_pass(batch *b, bool *over, error *e);
-/* Begins to watch for what ends the batch early; the steps done do so themselves. */
-int batch_watch(batch *b, error *e);
+/* Begins to watch, after `step` steps, for what ends the batch early. */
+int batch_watch(batch *b, int64_t step, error *e);
 /* STOPPED at `step`, as `reason` has it; `after`: the end of the message. Not collective. */
 int batch_stopped(const batch *b, enum stop_reason reason, int64_t step, const char *after, error *e);
 /* Creates the files that batch_finish_traces writes for shot i, as far as that can be done while the batch steps; another
@@ -78,13 +78,13 @@ int batch_finish_traces(batch *b, int i, error *e);
 int batch_end(batch *b, error *e);
 void batch_close(batch *b);
 
-/* Does this for each shot: one after the other, in each of several threads where a rank has them alone. */
-void batch_share(const batch *b, void (*each)(void *context, int i), void *context);
-/* Likewise, for those that have not failed. What fails then is the shot; where all have failed, *e is why. */
+/* Calls `each` for every shot. A rank without neighbours uses several threads. */
+void batch_for_each(const batch *b, void (*each)(void *context, int i), void *context);
+/* Calls `each` for every shot that has not failed. An error fails that shot; *e is set only if all have failed. */
 int batch_each(batch *b, int (*each)(void *context, int i, error *e), void *context, error *e);
 /* Sets *e where all shots have failed. */
 int batch_failed(const batch *b, error *e);
-/* What a file of shot i says of its run that is saved after a step. */
+/* What a file of shot i, saved after `step`, says of its run. */
 run_meta batch_run(const batch *b, int i, int64_t step);
 
 #endif

@@ -14,7 +14,7 @@ static bool batch_due(int64_t step, int64_t every) {
   return every > 0 && step % every == 0;
 }
 
-/* Else it is done anew once it has ended early. */
+/* Does an early end write a checkpoint? Otherwise the shot is done anew. */
 static bool batch_keeps(const batch *b) {
   return b->of.on_stop == ON_STOP_CHECKPOINT;
 }
@@ -152,14 +152,14 @@ static int batch_clear_files(void *context, int i, error *e) {
   return s->of.fresh ? 0 : save_field_clear(s, false, e);
 }
 
-int batch_watch(batch *b, error *e) {
+int batch_watch(batch *b, int64_t step, error *e) {
   const config *c = b->p.config;
   const double reserve = save_checkpoint_seconds(b);
   const stop_times times = {.most = c->max_seconds,
                             .checkpoint_every = c->checkpoint_every_seconds,
                             .reserve = batch_keeps(b) ? reserve : 0,
                             .deaf = b->of.on_stop == ON_STOP_FINISH};
-  TRY(stop_open(&b->stop, b->p.engine->comm, times, b->p.stepper.step, e));
+  TRY(stop_open(&b->stop, b->p.engine->comm, times, step, e));
   b->saves.checkpoint_seconds = reserve;
   b->stop.heard = b->of.heard, b->stop.context = b->of.context;
   return 0;
@@ -177,9 +177,9 @@ int batch_begin(batch *b, error *e) {
     save_queue_prepare(b, fields_saved(&f, z));
   else if (c->output_every > 0)
     save_queue_prepare(b, snapshot_field_floats(z));
-  const bool also_last = b->p.engine->physics.steps == 0 && c->output_final; /* which is saved at the end */
+  const bool also_last = b->p.engine->physics.steps == 0 && c->output_final; /* batch_finish saves it */
   if (c->output_every > 0 && !b->shots[0]->of.from && !also_last) TRY(save_field(b, e));
-  return batch_watch(b, e);
+  return batch_watch(b, b->p.stepper.step, e);
 }
 
 /* --- after the loop ------------------------------------------------------------------------------------------------ */
@@ -211,7 +211,7 @@ static int batch_write_maps(void *context, int i, error *e) {
   return 0;
 }
 
-/* Saved fields finish after the checkpoint: a longer run does not have the last one in its series. */
+/* Writes the checkpoint before the last field: a longer run that continues from it must not list that field. */
 int batch_finish(batch *b, error *e) {
   const bool advanced = b->loop.steps > 0;
   TRY(save_queue_finish(b, e));
@@ -233,7 +233,7 @@ int batch_finish_traces(batch *b, int i, error *e) {
   return 0;
 }
 
-/* A run that was stopped may fail now. */
+/* A stopped run that cannot save returns that error, not STOPPED. */
 int batch_end(batch *b, error *e) {
   error known = {0}, failed = {0};
   propagator_settle(&b->p);

@@ -265,7 +265,7 @@ int gradient_back(gradient *g, error *e) {
   adjoint *a = &g->way;
   if (!config_has_gradient(g->b->p.config)) return 0;
   a->heed = gradient_heed, a->context = g;
-  TRY(batch_watch(g->b, e));
+  TRY(batch_watch(g->b, 0, e));
   TRY(adjoint_run(a, e));
   TRY(stop_close(&g->b->stop, e));
   return adjoint_bring(a, e);

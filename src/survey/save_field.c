@@ -59,7 +59,7 @@ int save_field_check(batch *b, error *e) {
 
 /* --- lists --------------------------------------------------------------------------------------------------------- */
 
-/* What the file of shot i says of itself that is saved after a step. */
+/* The metadata of the field of shot i saved after `step`. */
 static field_meta field_meta_of(const batch *b, int i, int64_t step) {
   const config *c = b->shots[i]->config;
   return (field_meta){.run = batch_run(b, i, step),
@@ -186,7 +186,7 @@ static int field_write_part(field_part *o, error *e) {
   return o->job->lists ? field_write_series(s, &o->meta, o->series, o->series_count, e) : 0;
 }
 
-/* For batch_share. */
+/* For batch_for_each. */
 static void field_write_shot(void *context, int i) {
   field_part *o = &((field_job *)context)->parts[i];
   if (!o->failed.id) field_write_part(o, &o->failed);
@@ -197,7 +197,7 @@ static int field_write_job(writer_job *job, error *e) {
   field_job *j = (field_job *)job;
   batch *b = j->b;
   TRY(save_queue_wait(b, j->copy, e));
-  batch_share(b, field_write_shot, j);
+  batch_for_each(b, field_write_shot, j);
   for (int i = 0; i < b->count; i++)
     if (!j->parts[i].failed.id) return 0;
   if (b->count) *e = j->parts[b->count - 1].failed;
@@ -263,6 +263,7 @@ static int field_make_part(field_job *j, int i, error *e) {
   o->meta = field_meta_of(b, i, j->step);
   o->meta.statistics = &o->statistics;
   if (o->failed.id) return 0;
+  if (s->config->histogram) TRY(ALLOC(e, o->histogram, s->config->histogram, "a histogram"));
   return s->engine->rank == 0 ? field_keep_series(o, s, e) : 0;
 }
 
@@ -309,7 +310,6 @@ static int field_measure_parts(field_job *j, error *e) {
     o->failed = s->failed;
     if (!o->statistics.bins) continue;
     const size_t bytes = (size_t)o->statistics.bins * sizeof *o->histogram;
-    if (!o->histogram) TRY(ALLOC(e, o->histogram, o->statistics.bins, "a histogram"));
     memcpy(o->histogram, o->statistics.histogram, bytes);
     o->statistics.histogram = o->histogram;
   }
@@ -401,7 +401,7 @@ int save_field_replace(const shot *s, error *e) {
   return 0;
 }
 
-/* For batch_share. A shot that has failed or was stopped learns what its list lacks. */
+/* For batch_for_each. A shot that has failed or was stopped learns what its list lacks. */
 static void field_finish_list(void *context, int i) {
   const batch *b = context;
   shot *s = b->shots[i];
@@ -414,7 +414,7 @@ static void field_finish_list(void *context, int i) {
 }
 
 int save_field_finish(batch *b, error *e) {
-  batch_share(b, field_finish_list, b);
+  batch_for_each(b, field_finish_list, b);
   return batch_failed(b, e);
 }
 

@@ -1,7 +1,4 @@
 #include "batch.h"
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
 #include "base/error_mpi.h"
 
 bool save_queue_threads(void) {
@@ -10,7 +7,15 @@ bool save_queue_threads(void) {
   return threads == MPI_THREAD_MULTIPLE;
 }
 
+void save_queue_stop(save_queue *q) {
+  const writer_totals w = q->writer ? writer_sum(q->writer) : (writer_totals){0};
+  q->totals.seconds += w.seconds, q->totals.bytes += w.bytes;
+  writer_close(q->writer);
+  q->writer = NULL;
+}
+
 void save_queue_plan(save_queue *q) {
+  save_queue_stop(q);
   q->totals = (writer_totals){0};
   q->io_seconds = q->waited_seconds = 0;
   q->last = q->told = false;
@@ -51,13 +56,6 @@ static bool save_queue_reserve_for(const batch *b, snapshot *p, size_t floats) {
 void save_queue_prepare(batch *b, size_t floats) {
   b->saves.most = floats;
   for (int i = 0; b->saves.writer && i < WRITER_ROOM; i++) save_queue_reserve(b, &b->saves.copies[i], floats);
-}
-
-void save_queue_stop(save_queue *q) {
-  const writer_totals w = q->writer ? writer_sum(q->writer) : (writer_totals){0};
-  q->totals.seconds += w.seconds, q->totals.bytes += w.bytes;
-  writer_close(q->writer);
-  q->writer = NULL;
 }
 
 void save_queue_close(save_queue *q) {

@@ -13,7 +13,7 @@
 
 typedef struct shot_queue shot_queue;
 
-/* What the queue is made from. It owns nothing; all of it must outlive the queue. All but `comm`, `group`, `ranks` and
+/* What the queue is made from. It owns nothing; all of it must outlive the queue. All but `comm`, `ranks` and
  * `config` counts on the first rank alone. */
 typedef struct shot_queue_setup {
   MPI_Comm comm;        /* the ranks that compute */

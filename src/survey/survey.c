@@ -5,7 +5,6 @@
 #include "base/error_mpi.h"
 #include "base/numbers.h"
 #include "propagator/maps.h"
-#include "shot/storage.h"
 #include "survey.h"
 
 /* --- groups ------------------------------------------------------------------------------------------------------- */
@@ -83,8 +82,8 @@ static int survey_group(survey *v, error *e) {
 /* Shots that step together, as a batch: those of a 2D survey, where a rank does a shot and all of them begin with the same
  * field. On rank 0, which has the lines. */
 static int survey_together(const survey *v) {
-  /* FULL: points; each map takes as much as half of one. FIELDS: that a gradient's memory is to hold at least. A group's last batch
-   * is a small one: nothing steps beside its files. It takes what a step does besides its points. */
+  /* FULL: points that fill a GPU; a map counts as half a point. FIELDS: the fewest fields that a gradient's memory must
+   * hold. The last batch of a group is small, because nothing steps while its files are written. */
   const double FULL = 64e6, FIELDS = 100,
                room = v->job.config->gradient_memory / (FIELDS * (double)sizeof(float));
   const int MOST = config_has_gradient(v->job.config) ? 64 : 128;
@@ -113,7 +112,6 @@ static int survey_find_together(survey *v, error *e) {
   return 0;
 }
 
-/* Shots, or batches, that can be beside each other, of which one steps; of gradients if their memory does for so many. */
 int survey_shares(const survey *v) {
   return v->threaded && v->most > v->together ? 2 : 1;
 }
@@ -139,7 +137,7 @@ static void survey_close_slot(survey_slot *t) {
   }
   if (t->dev) t->dev->table->close(t->dev);
   free(t->shots);
-  free(t->rows);
+  free(t->begun);
   sem_destroy(&t->stepped);
 }
 
@@ -153,7 +151,7 @@ static void survey_close_slots(survey *v) {
 static int survey_open_shots(survey_slot *t, error *e) {
   const int count = t->v->together;
   TRY(ALLOC(e, t->shots, count, "the shots"));
-  TRY(ALLOC(e, t->rows, count, "the shots"));
+  TRY(ALLOC(e, t->begun, count, "the shots"));
   for (int i = 0; i < count; i++) t->shots[i].from.from = (checkpoint){.fd = -1};
   return 0;
 }
@@ -228,7 +226,7 @@ static int survey_plan_engine(survey *v, error *e) {
   return error_agree(e, v->active);
 }
 
-/* Of several shots the first one, whose turn comes later, for what the log says. */
+/* Plans the engine and the first shot. In a survey this shot only serves the log: it is planned again when it is taken. */
 static int survey_plan_first(survey *v, error *e) {
   const request verify = {FILES_VERIFY_CHECKPOINT, .own.from = &v->one.from.from};
   error unread = {0};
@@ -370,7 +368,7 @@ static int survey_sum(survey *v, const shot_totals *totals, error *e) {
   return e->id;
 }
 
-/* Once more, what came of it. */
+/* Ends the queue, logs the totals, and writes the report and the sum of gradients. */
 static int survey_conclude(survey *v, bool done, error *e) {
   shot_totals totals = {0};
   error report = {0};

@@ -55,16 +55,16 @@ typedef struct survey_slot {
   batch batch;
   gradient back;
   enum slot_state state;
-  survey_shot *shots; /* survey.together of them, owned */
-  int count;          /* under way */
-  survey_shot **rows; /* those in the batch, in its order; room for all, owned */
-  error failed;       /* what ended the batch */
+  survey_shot *shots;  /* survey.together of them, owned */
+  int count;           /* under way */
+  survey_shot **begun; /* the shots that began, in the batch's order; room for all, owned */
+  error failed;        /* what ended the batch */
   run_log silent;
-  pthread_t thread;    /* that does all but the steps, where the group is threaded */
-  pthread_t stepper;   /* that does the steps there */
-  sem_t stepped;       /* the steps are done, and their thread has ended */
-  _Atomic bool worked; /* what the slot's state says is done */
-  _Atomic bool ending; /* the last of the steps are under way */
+  pthread_t thread;      /* begins and writes the shots, where the group is threaded */
+  pthread_t step_thread; /* does the steps there */
+  sem_t stepped;         /* the steps are done, and their thread has ended */
+  _Atomic bool done;     /* the work of this state: it has begun, stepped, or been written */
+  _Atomic bool ending;   /* the last of the steps are under way */
 } survey_slot;
 
 typedef struct survey {
@@ -88,29 +88,29 @@ typedef struct survey {
   bool threaded;              /* threads begin shots, step and write them */
   bool warm;                  /* a batch has begun: the engine has chosen its kernels */
   sem_t news;                 /* such a thread has something to tell */
-  pthread_mutex_t restarting; /* survey_begin_alone */
+  pthread_mutex_t restarting; /* survey_begin */
   bool over;                  /* no shot is left */
   error result;               /* of a single shot */
   int busy;                   /* batches that step or go back */
   double since;               /* clock: when the first of these began */
-  pthread_mutex_t counting;   /* guards these two */
+  pthread_mutex_t counting;   /* guards busy, since and done.stepping */
   announce_shots done;
 } survey;
 
-/* Forms groups, plans the engine, and the first shot on it: all that needs no memory of the device. What fails for the
- * first of several shots alone is not told: its turn comes. Collective over files->compute, same error everywhere, as
+/* Forms groups, plans the engine, and the first shot on it: all that needs no memory of the device. In a survey, an
+ * error of the first shot is not returned here: the shot fails when it is taken. Collective over files->compute, same error everywhere, as
  * are the functions below. survey_close it, also after a failure. */
 int survey_plan(survey *v, const survey_job *job, error *e);
 /* Does this rank belong to a group? Only those that do call the functions below. */
 bool survey_active(const survey *v);
 /* Takes the memory of the engine and of as many batches as fit, and says what runs. */
 int survey_open(survey *v, error *e);
-/* The first slot with the first shot, for tests and measurements in place of survey_do. */
+/* The first slot with the first shot, for tests and measurements in place of survey_run. */
 int survey_batch(survey *v, survey_slot **slot, error *e);
 /* Plans and opens, then does the shots that are not done; says what came of it. */
 int survey_run(survey *v, error *e);
 void survey_close(survey *v);
-/* Shots, or batches, that can be beside each other, of which one steps; of gradients if their memory does for so many. */
+/* Batches that share the memory of a rank: 2 if one can be written, or go back, while another steps; else 1. */
 int survey_shares(const survey *v);
 
 /* --- survey_slots.c --- */

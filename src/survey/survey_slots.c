@@ -50,6 +50,7 @@ static int survey_take_up(survey_slot *slot, survey_shot *t, error *e) {
     TRY(restart_open(&t->from, e));
   }
   TRY(survey_plan_shot(v, t, t->from.log, e));
+  if (!v->several) return 0; /* announce has told of it */
   shot_warn_of_time(&t->shot);
   shot_remarks(&t->shot);
   return 0;
@@ -73,9 +74,8 @@ int survey_join(survey_slot *t, survey_shot *const *shots, int n, error *e) {
                                                          : NULL,
                           .context = v->several ? v->queue : (void *)(uintptr_t)v->files};
   ALLOC(e, all, n, "the shots");
-  TRY(error_agree(e, v->engine.comm));
-  for (int i = 0; i < n; i++) all[i] = &shots[i]->shot;
-  batch_plan(&t->batch, &v->engine, all, n, &of, e);
+  for (int i = 0; all && i < n; i++) all[i] = &shots[i]->shot;
+  if (!error_agree(e, v->engine.comm)) batch_plan(&t->batch, &v->engine, all, n, &of, e);
   free(all);
   return e->id;
 }
@@ -92,10 +92,10 @@ static int survey_begin_batch(survey_slot *t, error *e) {
   int n = 0;
   thread_each(v->threaded ? v->files->way->compressors : 1, t->count, survey_take_up_one, t);
   for (int i = 0; i < t->count; i++)
-    if (!t->shots[i].report.failed.id) t->rows[n++] = &t->shots[i];
+    if (!t->shots[i].report.failed.id) t->begun[n++] = &t->shots[i];
   if (n == 0) *e = t->shots[0].report.failed;
   TRY(e->id);
-  TRY(survey_join(t, t->rows, n, e));
+  TRY(survey_join(t, t->begun, n, e));
   if (!v->threaded) TRY(batch_each(&t->batch, survey_check_gradient, t, e));
   TRY(batch_open(&t->batch, e));
   TRY(gradient_open(&t->back, e));
@@ -110,7 +110,7 @@ static bool survey_begin_shots(survey_slot *t) {
     first->planned = false, first->report.failed = (error){0};
     survey_begin_batch(t, &t->failed);
   }
-  if (!t->failed.id) announce_left(&t->rows[0]->shot);
+  if (!t->failed.id) announce_left(&t->begun[0]->shot);
   return !t->failed.id;
 }
 
@@ -128,7 +128,7 @@ static bool survey_begin(survey_slot *t) {
 static void survey_make_ready(survey_slot *t) {
   batch *b = &t->batch;
   for (int i = 0; i < b->count; i++) {
-    error *e = &t->rows[i]->ready;
+    error *e = &t->begun[i]->ready;
     if (gradient_check(&t->back, i, e)) continue;
     if (!batch_make_files(b, i, e)) gradient_make_file(&t->back, i, e);
   }
@@ -278,7 +278,7 @@ static int survey_finish(survey_slot *t, error *e) {
 static void survey_write_shots(survey_slot *t) {
   batch *b = &t->batch;
   for (int i = 0; i < b->count; i++)
-    if (!b->shots[i]->failed.id) b->shots[i]->failed = t->rows[i]->ready;
+    if (!b->shots[i]->failed.id) b->shots[i]->failed = t->begun[i]->ready;
   if (!t->failed.id) survey_finish(t, &t->failed);
   for (int i = 0; i < b->count; i++) gradient_drop_file(&t->back, i);
   batch_end(b, &t->failed);
@@ -286,9 +286,9 @@ static void survey_write_shots(survey_slot *t) {
 
 /* --- a slot -------------------------------------------------------------------------------------------------------- */
 
-/* Tells the group's first thread that what the slot's state says is done. */
+/* Wakes the group's first thread: the work of the slot's state is done. */
 static void survey_tell(survey_slot *t) {
-  t->worked = true;
+  t->done = true;
   sem_post(&t->v->news);
 }
 
@@ -325,13 +325,13 @@ static int survey_begin_slot(survey_slot *t, error *e) {
   if (!t->count) return 0;
   t->failed = (error){0};
   t->batch.count = 0; /* until these have begun */
-  t->state = SURVEY_BEGINNING, t->worked = false;
+  t->state = SURVEY_BEGINNING, t->done = false;
   if (v->threaded) {
     const int rc = thread_start(&t->thread, survey_work, t);
     return rc ? FAIL(e, DEVICE_FAILED, "host", "starting a thread of a shot", strerror(rc)) : 0;
   }
   survey_begin(t);
-  t->worked = true;
+  t->done = true;
   return 0;
 }
 
@@ -339,7 +339,7 @@ static void survey_write(survey_slot *t) {
   watchdog_close(&t->batch.p.stepper.watch);
   t->state = SURVEY_WRITING;
   if (t->v->threaded) {
-    t->worked = false;
+    t->done = false;
     sem_post(&t->stepped);
   } else {
     survey_write_shots(t);
@@ -375,17 +375,17 @@ static void survey_step(survey_slot *t, error *e) {
     return;
   }
   t->state = SURVEY_STEPPING;
-  t->worked = t->ending = false;
+  t->done = t->ending = false;
   v->stepping++;
   survey_count(v, 1);
-  const int rc = v->threaded ? thread_start(&t->stepper, survey_steps, t) : 0;
+  const int rc = v->threaded ? thread_start(&t->step_thread, survey_steps, t) : 0;
   if (rc) FAIL(e, DEVICE_FAILED, "host", "starting a thread of a shot", strerror(rc));
   if (!v->threaded) survey_steps(t);
 }
 
 static void survey_stepped(survey_slot *t) {
   survey *v = t->v;
-  if (v->threaded) pthread_join(t->stepper, NULL);
+  if (v->threaded) pthread_join(t->step_thread, NULL);
   v->stepping--;
   survey_count(v, -1);
   survey_write(t);
@@ -414,13 +414,13 @@ static int survey_look(survey_slot *t, bool *on, error *e) {
     if (survey_wants(v)) TRY(survey_begin_slot(t, e));
     break;
   case SURVEY_BEGINNING:
-    if (t->worked && (v->stepping < v->at_once || t->failed.id)) survey_step(t, e);
+    if (t->done && (v->stepping < v->at_once || t->failed.id)) survey_step(t, e);
     break;
   case SURVEY_STEPPING:
-    if (t->worked) survey_stepped(t);
+    if (t->done) survey_stepped(t);
     break;
   case SURVEY_WRITING:
-    if (!t->worked) break;
+    if (!t->done) break;
     if (v->threaded) pthread_join(t->thread, NULL);
     TRY(survey_report(t, e));
     break;

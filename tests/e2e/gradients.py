@@ -293,7 +293,7 @@ def stacks(program, **more):
             told = program.succeed(config, *keys, *survey, *options, f"survey.at_once={most}", np=ranks).out
             check(f"{most} shots together" in told and ("states every" in told) == bool(options), told)
             dry = program.succeed("-n", config, *keys, *survey, *options, f"survey.at_once={most}", np=ranks).out
-            check(re.findall("gradient: .*|.* as a stack.*", dry) == re.findall("gradient: (?:a ring|.*a rank on|that is).*|.* as a stack.*", told), f"{dry}{told}")
+            check(re.findall("gradient: .*|.* shots together.*", dry) == re.findall("gradient: (?:a ring|.*a rank on|that is).*|.* shots together.*", told), f"{dry}{told}")
             for name in STACK:
                 for field in names:
                     check(same_bits(gradient(program, field, f"out/line/{name}"), expected[name][field]), f"{about}, {most}: {name}: other bits in /{field}")

@@ -283,6 +283,7 @@ static void record(const config *c, recording how, const char *path) {
   OK(receivers_plan(&r, &on, &time, span, &E));
   OK(sampler_plan(&m, &(receivers *){&r}, 1, &on, NY, &E));
   OK(sampler_open(&m, &E));
+  MPI_Barrier(MPI_COMM_WORLD); /* no rank has a file with a name any more: check_held */
   check_order(&m);
   check_memory(&m, device_before, pinned_before);
   if (how.batch_rows && how.batch_rows < m.batch_rows) m.batch_rows = how.batch_rows;

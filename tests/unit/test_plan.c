@@ -1,4 +1,4 @@
-/* The plan of the way back (gradient/plan.h), followed as adjoint.c does: every field is in the ring when it is needed, in budgets
+/* The plan of the way back (propagator/plan.h), followed as adjoint.c does: every field is in the ring when it is needed, in budgets
  * that are kept, with as many steps done again as the plan says. */
 #include "propagator/plan.h"
 #include <string.h>
