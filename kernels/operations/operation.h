@@ -268,6 +268,13 @@ typedef struct scale_args {
 } scale_args;
 extern const operation operation_scale;
 
+/* Of fields that lie as those of a launch. */
+static inline scale_args scale_as(enum scale_kind kind, const float *from, const float *by, float *to,
+                                  const kernel_args *k) {
+  const scale_args a = {kind, from, by, to, k->pitch, k->plane, k->nx, k->ny, k->nz, NULL};
+  return a;
+}
+
 GHOSTS_INLINE void scale_point(const scale_args *a, int z, int y, int x) {
   const ptrdiff_t at = (ptrdiff_t)a->plane * z + (ptrdiff_t)a->pitch * y + x;
   const float from = a->from[at];

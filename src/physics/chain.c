@@ -3,6 +3,7 @@
 #include <string.h>
 #include "base/error_mpi.h"
 #include "base/numbers.h"
+#include "base/thread.h"
 
 static const char CHAIN[] = "the gradient"; /* what memory is for */
 
@@ -48,52 +49,89 @@ static int chain_exchange(const chain *h, double *x, error *e) {
   return 0;
 }
 
-/* x: own planes, and one before and after. */
-static int chain_average_all(const chain *h, double *x, error *e) {
+/* What several threads do, by planes or rows. x: own planes, and one before and after. */
+typedef struct chain_work {
+  const chain *h;
+  double *x;
+  float *gradient;
+} chain_work;
+
+/* Averages row y of all planes along z; that of the plane before the first then holds the row before. */
+static void chain_average_z(void *context, int y) {
+  const chain_work *w = context;
+  const size_t plane = w->h->plane, nx = (size_t)w->h->io->slab->nx;
+  double *const before = w->x + (size_t)y * nx, *at = before + plane;
+  for (int z = 0; z < w->h->io->slab->nz; z++, at += plane)
+    for (size_t i = 0; i < nx; i++) {
+      const double here = at[i];
+      at[i] = (before[i] + 22 * here + at[plane + i]) / 24;
+      before[i] = here;
+    }
+}
+
+/* Averages own plane z along y and x. */
+static void chain_average_plane(void *context, int z) {
+  const chain_work *w = context;
+  const chain *h = w->h;
   const slab *s = h->io->slab;
   const size_t nx = (size_t)s->nx;
-  TRY(chain_exchange(h, x, e));
-  for (size_t i = 0; i < h->plane; i++)
-    chain_average(x + h->plane + i, h->plane, s->nz, x[i], x[((size_t)s->nz + 1) * h->plane + i]);
-  for (int z = 1; z <= s->nz; z++) {
-    double *own = x + (size_t)z * h->plane;
-    for (size_t i = 0; i < nx; i++) chain_average_axis(own + i, nx, &h->axis[1]);
-    for (int y = 0; y < s->ny; y++) chain_average_axis(own + (size_t)y * nx, 1, &h->axis[0]);
-  }
-  return 0;
+  double *own = w->x + (size_t)(z + 1) * h->plane;
+  for (size_t i = 0; i < nx; i++) chain_average_axis(own + i, nx, &h->axis[1]);
+  for (int y = 0; y < s->ny; y++) chain_average_axis(own + (size_t)y * nx, 1, &h->axis[0]);
 }
 
 /* --- all of it ---------------------------------------------------------------------------------------------------- */
 
-static double chain_weight_of(const chain *h, size_t i) {
+static double chain_weight_of(const chain *h, int z, size_t i) {
   const slab *s = h->io->slab;
-  const int x = (int)(i % (size_t)s->nx), y = (int)(i / (size_t)s->nx % (size_t)s->ny),
-            z = s->z0 + (int)(i / h->plane);
-  return chain_weight(&h->axis[0], x) * chain_weight(&h->axis[1], y) * chain_weight(&h->axis[2], z);
+  return chain_weight(&h->axis[0], (int)(i % (size_t)s->nx)) *
+         chain_weight(&h->axis[1], (int)(i / (size_t)s->nx)) * chain_weight(&h->axis[2], s->z0 + z);
+}
+
+/* From the gradient to what is averaged, of own plane z. */
+static void chain_begin_plane(void *context, int z) {
+  const chain_work *w = context;
+  const chain *h = w->h;
+  const model *m = &h->model;
+  const size_t first = (size_t)z * h->plane;
+  for (size_t k = 0, i = first; k < h->plane; k++, i++) {
+    const double v = m->velocity[i], sigma = m->sigma ? (double)m->sigma[RADIUS * h->plane + i] : 1;
+    w->x[h->plane + i] = 2 * w->gradient[i] * v * v / (sigma * sigma) / chain_weight_of(h, z, k);
+  }
+}
+
+/* And back. */
+static void chain_end_plane(void *context, int z) {
+  const chain_work *w = context;
+  const chain *h = w->h;
+  const size_t first = (size_t)z * h->plane;
+  for (size_t k = 0, i = first; k < h->plane; k++, i++) {
+    const double v = h->given[0][i], rho = h->given[1] ? h->given[1][i] / h->model.density.max : 1;
+    w->gradient[i] = (float)(w->x[h->plane + i] * chain_weight_of(h, z, k) / (rho * v * v * v));
+  }
 }
 
 static int chain_through_averages(const chain *h, float *gradient, error *e) {
-  const model *m = &h->model;
-  const size_t points = h->plane * (size_t)h->io->slab->nz;
-  double *x;
-  ALLOC(e, x, points + 2 * h->plane, CHAIN);
-  for (size_t i = 0; x && i < points; i++) {
-    const double v = m->velocity[i], sigma = m->sigma ? (double)m->sigma[RADIUS * h->plane + i] : 1;
-    x[h->plane + i] = 2 * gradient[i] * v * v / (sigma * sigma) / chain_weight_of(h, i);
+  const slab *s = h->io->slab;
+  chain_work w = {.h = h, .gradient = gradient};
+  ALLOC(e, w.x, ((size_t)s->nz + 2) * h->plane, CHAIN);
+  if (!error_agree(e, h->files->compute)) {
+    thread_each(h->threads, s->nz, chain_begin_plane, &w);
+    chain_exchange(h, w.x, e);
   }
-  if (!error_agree(e, h->files->compute)) chain_average_all(h, x, e);
-  for (size_t i = 0; !e->id && i < points; i++) {
-    const double v = h->given[0][i], rho = h->given[1] ? h->given[1][i] / m->density.max : 1;
-    gradient[i] = (float)(x[h->plane + i] * chain_weight_of(h, i) / (rho * v * v * v));
+  if (!e->id) {
+    thread_each(h->threads, s->ny, chain_average_z, &w);
+    thread_each(h->threads, s->nz, chain_average_plane, &w);
+    thread_each(h->threads, s->nz, chain_end_plane, &w);
   }
-  free(x);
+  free(w.x);
   return e->id;
 }
 
-int chain_open(chain *h, const config *c, const files *files, const field_io *io, error *e) {
+int chain_open(chain *h, const config *c, const files *files, const field_io *io, int threads, error *e) {
   const size_t plane = (size_t)io->slab->nx * (size_t)io->slab->ny, points = plane * (size_t)io->slab->nz;
   medium_range range;
-  *h = (chain){.averaged = c->averaging, .files = files, .io = io, .plane = plane};
+  *h = (chain){.averaged = c->averaging, .files = files, .io = io, .plane = plane, .threads = threads};
   if (!model_needed(c)) return 0;
   model_axes(h->axis, c);
   if (h->averaged) {

@@ -16,13 +16,14 @@ typedef struct chain {
   const field_io *io;
   density_axis axis[3];
   size_t plane;    /* points */
+  int threads;     /* that do it */
   model model;     /* what steps work on, where it is averaged */
   float *given[2]; /* v and, where it is averaged, rho as model_open gives them; owned */
 } chain;
 
 /* Reads the media again, and averages them. Does nothing where the run has no model. Collective over files->compute, same error
  * everywhere, as is chain_velocity. chain_close it, also after a failure. */
-int chain_open(chain *h, const config *c, const files *files, const field_io *io, error *e);
+int chain_open(chain *h, const config *c, const files *files, const field_io *io, int threads, error *e);
 /* From the sum over the steps of u times what m multiplies, weighed (own planes, dense), to dJ/dvelocity, in place; density and
  * losses are constants. */
 int chain_velocity(const chain *h, float *gradient, error *e);

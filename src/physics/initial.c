@@ -80,14 +80,7 @@ int initial_at_rest(device *dev, enum equation rest, const kernel_args *step, fl
   half.equation = rest, half.center /= 2;
   half.terms = (kernel_terms){.density = density ? scratch : NULL};
   for (int r = 1; r <= RADIUS; r++) half.wx[r] /= 2, half.wy[r] /= 2, half.wz[r] /= 2;
-  const scale_args of_V = {.kind = SCALE_HALF,
-                           .from = step->terms.density,
-                           .to = scratch,
-                           .pitch = step->pitch,
-                           .plane = step->plane,
-                           .nx = step->nx,
-                           .ny = step->ny,
-                           .nz = step->nz};
+  const scale_args of_V = scale_as(SCALE_HALF, step->terms.density, NULL, scratch, step);
   if (density) TRY(dev->table->apply(dev, STREAM_INTERIOR, &operation_scale, &of_V, e));
   TRY(dev->table->launch(dev, STREAM_INTERIOR, k, &half, e));
   if (layers) TRY(absorb_at_rest(layers, &half, e));

@@ -163,7 +163,6 @@ static int adjoint_again(adjoint *a, error *e) {
     TRY(adjoint_heed(a, e));
   }
   if (stepper_sync(&p, e)) error_abort(e, s->engine->comm);
-  a->again += end - 1 - a->from;
   a->forward = NULL;
   return 0;
 }
@@ -253,7 +252,9 @@ int adjoint_open(adjoint *a, propagator *s, const plan *p, char *file, error *e)
   if (!ALLOC(e, a->shots, a->most, "the gradient") && !adjoint_open_stepper(a, e))
     states_open(&a->states, s, &a->plan, adjoint_slack(s), file, e);
   TRY(error_agree(e, g->comm));
-  TRY(chain_open(&a->chain, g->config, g->files, &g->io, e));
+  /* shots of a batch have a thread each */
+  TRY(chain_open(&a->chain, g->config, g->files, &g->io,
+                 g->setup.together > 1 ? 1 : g->files->way->compressors, e));
   const halo_setup exchanged = {
       .dev = s->dev, .slab = &g->slab, .comm = g->comm, .fields = {a->back.memory[0], a->back.memory[1]}};
   return halo_open(&a->halo, s->halo.name, &exchanged, e);
@@ -373,16 +374,8 @@ static int adjoint_look_at_field(void *self, const float *field, int64_t step, i
   /* On another stream than the steps' the next one might overwrite mu of the step before while it is read. */
   const bool holds = stream == STREAM_INTERIOR && !signals && !a->image && a->step > a->begin;
   TRY(surplus_after_step(&a->surplus, stream, k, field, (zrange){-ghosts, k->nz + ghosts}, holds, e));
-  const scale_args add = {.kind = SCALE_ADD,
-                          .from = k->terms.recalled,
-                          .by = field,
-                          .to = a->image + origin,
-                          .pitch = k->pitch,
-                          .plane = k->plane,
-                          .nx = k->nx,
-                          .ny = k->ny,
-                          .nz = k->nz,
-                          .squares = own ? a->illumination + origin : NULL};
+  scale_args add = scale_as(SCALE_ADD, k->terms.recalled, field, a->image + origin, k);
+  add.squares = own ? a->illumination + origin : NULL;
   (void)step;
   return a->image ? a->back.dev->table->apply(a->back.dev, stream, &operation_scale, &add, e) : 0;
 }
@@ -481,7 +474,7 @@ static int adjoint_steps(adjoint *a, int64_t step, error *e) {
 int adjoint_run(adjoint *a, error *e) {
   a->times = (adjoint_times){0};
   TRY(adjoint_begin(a, e));
-  a->heeded = a->again = 0;
+  a->heeded = 0;
   for (;;) {
     const double begin = MPI_Wtime();
     if (a->begin > 0 && states_fetch(&a->states, adjoint_latest(a, a->begin), e))

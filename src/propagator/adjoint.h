@@ -55,8 +55,7 @@ typedef struct adjoint {
   int64_t framed;              /* slots that have their ghosts */
   float *own[EQUATION_STATES]; /* the propagator's memory of its fields */
   int64_t from, begin, end;
-  int64_t step;  /* mu is of this step */
-  int64_t again; /* forward steps done again */
+  int64_t step; /* mu is of this step */
   adjoint_times times;
   /* NULL, or asked after each pass, with the count of such questions: an error ends the way back. The same on every
    * rank. */

@@ -94,15 +94,7 @@ static int adjoint_rest(adjoint *a, error *e) {
   if (!initial_at_rest(s->dev, EQUATIONS[s->config->equation].rest, &args, scratch, a->back.absorb, e) &&
       !surplus_at_rest(&a->surplus, SURPLUS_OVER, &args, args.out, e))
     adjoint_make(a, NULL, args.out, args.out, e);
-  const scale_args times = {.kind = SCALE_TIMES,
-                            .from = args.out,
-                            .by = s->engine->args.terms.sigma,
-                            .to = args.out,
-                            .pitch = args.pitch,
-                            .plane = args.plane,
-                            .nx = args.nx,
-                            .ny = args.ny,
-                            .nz = args.nz};
+  const scale_args times = scale_as(SCALE_TIMES, args.out, s->engine->args.terms.sigma, args.out, &args);
   if (times.by && !e->id && !s->dev->table->apply(s->dev, STREAM_BOUNDARY, &operation_scale, &times, e))
     s->dev->table->sync(s->dev, STREAM_BOUNDARY, e);
   return error_agree(e, s->engine->comm);

@@ -58,7 +58,7 @@ static int load_images(propagator *p, error *e) {
 static int load_sigma(propagator *p, int which, error *e) {
   float *u = stepper_field(&p->stepper, which);
   const kernel_args *a = &p->stepper.args;
-  const scale_args times = {SCALE_TIMES, u, a->terms.sigma, u, a->pitch, a->plane, a->nx, a->ny, a->nz, NULL};
+  const scale_args times = scale_as(SCALE_TIMES, u, a->terms.sigma, u, a);
   if (!times.by) return e->id;
   if (!e->id && !p->dev->table->apply(p->dev, STREAM_BOUNDARY, &operation_scale, &times, e))
     p->dev->table->sync(p->dev, STREAM_BOUNDARY, e);

@@ -187,11 +187,8 @@ int propagator_find_pressure(propagator *p, error *e) {
   const stepper *s = &p->stepper;
   const kernel_args *a = &s->args;
   if (!p->memory[MEMORY_PRESSURE]) return 0;
-  const scale_args over = {SCALE_OVER,     stepper_field(s, s->current),
-                           a->terms.sigma, propagator_saved(p) + slab_offset(s->slab, 0, 0, 0),
-                           a->pitch,       a->plane,
-                           a->nx,          a->ny,
-                           a->nz,          NULL};
+  const scale_args over = scale_as(SCALE_OVER, stepper_field(s, s->current), a->terms.sigma,
+                                   propagator_saved(p) + slab_offset(s->slab, 0, 0, 0), a);
   TRY(stepper_await(s, STREAM_OUTPUT, e));
   return p->dev->table->apply(p->dev, STREAM_OUTPUT, &operation_scale, &over, e);
 }

@@ -37,7 +37,7 @@ struct shot_queue {
   _Atomic int stop;     /* as shot_report.stopped */
   queue_entry *entries; /* of the lines; owned */
   int next;             /* the first one that may be left */
-  int under_way, gone;  /* shots; groups that ask no more */
+  int gone;             /* groups that ask no more */
   bool *told;           /* groups that know of `stop`; owned */
   shot_totals totals;
   warnings_tally warned;
@@ -308,7 +308,7 @@ static void queue_record(shot_queue *q, const shot_report *r) {
   n->why = r->failed.id ? strdup(r->failed.text) : NULL;
   n->warnings = warnings_join(&r->warns);
   if (!stopped) warnings_add(&q->warned, &r->warns, r->number, &lack);
-  q->under_way--, q->changed = true;
+  q->changed = true;
   if (n->state == QUEUE_DONE) q->totals.done++, q->spent += r->seconds;
   if (n->state != QUEUE_FAILED) return;
   q->totals.failed++;
@@ -336,7 +336,7 @@ static int queue_order(shot_queue *q, bool asks, message *m, error *e) {
     o.number = i + 1, o.there = n->there, o.config = &c;
     memcpy(o.fingerprint, n->fingerprint, sizeof o.fingerprint);
     n->state = QUEUE_RUNNING;
-    q->under_way++, q->changed = true;
+    q->changed = true;
   }
   shot_queue_read(m, &o); /* writes it: the message is not being read */
   config_free(&c);
