@@ -89,3 +89,8 @@ void error_abort(const error *e, MPI_Comm comm) {
   MPI_Abort(comm, error_exit_code(e->id));
   abort(); /* MPI_Abort has ended this rank */
 }
+
+bool mpi_threads(void) {
+  int level = MPI_THREAD_SINGLE;
+  return !MPI_Query_thread(&level) && level == MPI_THREAD_MULTIPLE;
+}

@@ -58,4 +58,7 @@ void error_abort(const error *e, MPI_Comm comm) __attribute__((noreturn));
  * Only one rank may call it. */
 void error_print(const error *e, bool place);
 
+/* Can several threads of this process be in MPI at once? */
+bool mpi_threads(void);
+
 #endif

@@ -209,7 +209,7 @@ static int adjoint_open_stepper(adjoint *a, error *e) {
   }
   if (s->config->gradient_image) TRY(adjoint_alloc(a, &a->image, e));
   if (s->config->gradient_image) TRY(adjoint_alloc(a, &a->illumination, e));
-  const problem on = {.dev = s->dev, .slab = &g->slab, .config = s->config};
+  const problem on = propagator_problem(s);
   TRY(absorb_open(&a->layers, &on, &p->args, (absorb_motion){physics_fastest(&g->physics), g->physics.dt},
                   e));
   if (absorb_needed(&a->layers)) p->absorb = &a->layers;
@@ -334,15 +334,10 @@ int adjoint_take(adjoint *a, int i, float *residual, double unit, error *e) {
   return e->id;
 }
 
-static problem adjoint_problem(const adjoint *a) {
-  const engine *g = a->of->engine;
-  return (problem){.dev = a->of->dev, .slab = &g->slab, .config = g->config, .files = g->files};
-}
-
 /* Puts the residuals of all shots on the device; a shot that has failed has none. */
 static int adjoint_open_residuals(adjoint *a, error *e) {
   const propagator *s = a->of;
-  const problem on = adjoint_problem(a);
+  const problem on = propagator_problem(s);
   sources **of;
   ALLOC(e, of, s->count, "the gradient");
   for (int i = 0; of && i < s->count; i++) of[i] = &a->shots[i].residual;
@@ -402,7 +397,7 @@ static int adjoint_plan_signals(adjoint *a, int i, error *e) {
 
 static int adjoint_open_signals(adjoint *a, error *e) {
   const propagator *s = a->of;
-  const problem on = adjoint_problem(a);
+  const problem on = propagator_problem(s);
   receivers **of;
   for (int i = 0; i < s->count; i++) TRY(adjoint_plan_signals(a, i, e));
   ALLOC(e, of, s->count, "the gradient");

@@ -69,7 +69,7 @@ static int load_sigma(propagator *p, int which, error *e) {
 static int load_field(propagator *p, const propagator_input *from, error *e) {
   p->transfer.field = p->stepper.memory[0];
   if (p->config->initial == INITIAL_FILE)
-    from->read(from->context, p->config->initial_file, transfer_to_device, &p->transfer, e);
+    from->read(from->context, 0, transfer_to_device, &p->transfer, e);
   else
     load_initial(p, e);
   TRY(error_agree(e, p->engine->comm));
@@ -150,7 +150,7 @@ static int load_previous(propagator *p, const propagator_input *from, error *e) 
     return initial_at_rest(p->dev, EQUATIONS[p->config->equation].rest, &args, scratch, p->stepper.absorb, e);
   }
   p->transfer.field = p->stepper.memory[1];
-  TRY(from->read(from->context, p->config->previous_file, transfer_to_device, &p->transfer, e));
+  TRY(from->read(from->context, -1, transfer_to_device, &p->transfer, e));
   return load_sigma(p, 1, e);
 }
 

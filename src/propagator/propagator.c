@@ -8,7 +8,7 @@
 
 /* --- planning --------------------------------------------------------------------------------------------------- */
 
-static problem propagator_problem(const propagator *p) {
+problem propagator_problem(const propagator *p) {
   const engine *g = p->engine;
   return (problem){
       .dev = p->dev, .slab = &g->slab, .config = p->config, .files = g->files, .transforms = g->transforms};

@@ -41,15 +41,16 @@ typedef struct propagator {
   bool open, used;              /* it has its memory; shots have been there */
 } propagator;
 
-/* Reads a dataset: this rank's planes in order, each passed to sink(to, z, planes, values). Collective, agreed. */
+/* Where fields come from that are not computed: reads that of step 0 or -1, this rank's planes in order, each passed to
+ * sink(to, z, planes, values). Collective, agreed. */
 typedef struct propagator_input {
-  int (*read)(void *context, const char *dataset, field_sink *sink, void *to, error *e);
+  int (*read)(void *context, int step, field_sink *sink, void *to, error *e);
   void *context;
 } propagator_input;
 
 /* Makes ready for `count` shots that begin with the same field and sample the same steps; with `count` 0 it has no
- * sources and no receivers. All that needs no memory of the device. `p` is zero-initialised before the first ones. The shots must outlive
- * it. Not collective. propagator_close it, also after a failure. */
+ * sources and no receivers. All that needs no memory of the device. `p` is zero-initialised before the first ones. The
+ * shots must outlive it. Not collective. propagator_close it, also after a failure. */
 int propagator_plan(propagator *p, engine *g, acquisition *const *shots, int count, error *e);
 /* Takes what memory is missing; the first time it opens the halo, too. Collective over the engine's ranks, same error
  * everywhere, as are the functions below. */
@@ -69,6 +70,8 @@ int propagator_look(const propagator *p, error *e);
 /* Frees what *p owns. */
 void propagator_close(propagator *p);
 
+/* What layers, sources and receivers of its fields work on. */
+problem propagator_problem(const propagator *p);
 /* The last step of planned shots, with extra steps. */
 static inline int64_t propagator_last(const propagator *p) {
   return p->engine->physics.steps + p->sampler.extra;

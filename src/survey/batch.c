@@ -50,11 +50,11 @@ int batch_open(batch *b, error *e) {
 }
 
 /* A propagator_input: the first shot's, as all of them begin alike. */
-static int batch_read(void *context, const char *dataset, field_sink *sink, void *to, error *e) {
+static int batch_read(void *context, int step, field_sink *sink, void *to, error *e) {
   const batch *b = context;
   const shot *first = b->shots[0];
-  if (dataset == first->config->initial_file) return initial_file_read(first, sink, to, e);
-  return engine_read_field(b->p.engine, dataset, QUANTITY_NONE, sink, to, e);
+  if (step == 0) return initial_file_read(first, sink, to, e);
+  return engine_read_field(b->p.engine, first->config->previous_file, QUANTITY_NONE, sink, to, e);
 }
 
 static int batch_restore(void *context, error *e) {
@@ -94,7 +94,7 @@ run_meta batch_run(const batch *b, int i, int64_t step) {
 
 void batch_for_each(const batch *b, void (*each)(void *context, int i), void *context) {
   const engine *g = b->p.engine;
-  const int threads = g->ranks == 1 && save_queue_threads() ? g->files->way->compressors : 1;
+  const int threads = g->ranks == 1 && mpi_threads() ? g->files->way->compressors : 1;
   thread_each(threads, b->count, each, context);
 }
 

@@ -121,10 +121,10 @@ typedef struct field_job field_job;
 /* A shot's field to be saved, with all that the run will have changed by then. */
 typedef struct field_part {
   const field_job *job;
-  int i;               /* of the shot */
-  slab slab;           /* of the shot, but with planes as far apart as they lie in the copy */
-  const float *points; /* of the copy; NULL: from the device */
-  measure measure;     /* of the copy */
+  int i;             /* of the shot */
+  slab slab;         /* of the shot, but with planes as far apart as they lie in the copy */
+  const float *copy; /* of the shot (snapshot_points); NULL: from the device */
+  measure measure;   /* of the copy */
   field_meta meta;
   field_statistics statistics;
   uint64_t *histogram; /* where the statistics' is, which were measured on the device; owned */
@@ -148,14 +148,10 @@ static int field_planes_of(void *context, int z, int planes, float *values, erro
   field_part *o = context;
   const batch *b = o->job->b;
   const slab *s = &o->slab;
-  const size_t nx = (size_t)s->nx, points = nx * (size_t)s->ny;
-  if (!o->points) return propagator_bring(&b->p, o->i, o->job->field, z, planes, values, e);
-  for (int k = z; k < z + planes; k++, values += points) {
-    for (int y = 0; y < s->ny; y++)
-      memcpy(values + (size_t)y * nx, o->points + (size_t)k * s->plane + (size_t)y * s->pitch,
-             nx * sizeof *values);
-    if (!config_cuts(b->shots[o->i]->config)) measure_plane(&o->measure, k, values);
-  }
+  if (!o->copy) return propagator_bring(&b->p, o->i, o->job->field, z, planes, values, e);
+  snapshot_planes(s, o->copy, z, planes, values);
+  for (int k = 0; k < planes && !config_cuts(b->shots[o->i]->config); k++)
+    measure_plane(&o->measure, z + k, values + (size_t)k * (size_t)s->nx * (size_t)s->ny);
   return 0;
 }
 
@@ -165,8 +161,8 @@ static int field_copy_measured(void *context, error *e) {
   const shot *s = o->job->b->shots[o->i];
   o->statistics.step = o->job->step;
   /* Of a field that is cut not all planes have been there. */
-  if ((config_cuts(s->config) ? measure_field : measure_finish)(&o->measure, o->points, true, &o->statistics,
-                                                                e))
+  if ((config_cuts(s->config) ? measure_field : measure_finish)(
+          &o->measure, snapshot_points(&o->slab, o->copy), true, &o->statistics, e))
     error_abort(e, s->engine->comm);
   return field_refuse(s, &o->statistics, e);
 }
@@ -177,7 +173,7 @@ static int field_write_part(field_part *o, error *e) {
   const field_planes planes = {field_planes_of, o};
   const request_own own = {.io = &s->io, .planes = &planes};
   const request field = {FILES_WRITE_FIELD, .path = s->io.path, .field = &o->meta, .own = own};
-  if (o->points) {
+  if (o->copy) {
     o->meta.measured = field_copy_measured;
     measure_open(&o->measure, NULL, &o->slab, b->saves.jobs, s->config->histogram, e);
     TRY(error_agree(e, b->saves.jobs));
@@ -217,7 +213,7 @@ static void field_free_job(field_job *j) {
 static void field_part_done(field_part *o) {
   const field_job *j = o->job;
   shot *s = j->b->shots[o->i];
-  if (o->points && o->statistics.points) field_log_statistics(s->log, &o->statistics, log_line);
+  if (o->copy && o->statistics.points) field_log_statistics(s->log, &o->statistics, log_line);
   if (!s->failed.id) s->failed = o->failed;
   if (o->failed.id) return;
   log_detail(s->log, "saved %s.%08lld.hdf", s->config->output_path, (long long)j->step);
@@ -326,8 +322,7 @@ static int field_copy_parts(field_job *j, snapshot *copy, error *e) {
   if (!propagator_find_pressure(&b->p, e)) planes = snapshot_field(copy, j->field, e);
   p->copying[p->current] = snapshot_mark(copy, e);
   if (e->id) error_abort(e, b->p.engine->comm); /* a device may fail alone */
-  for (int i = 0; i < b->count; i++)
-    j->parts[i].points = snapshot_points(s, planes) + (size_t)(i * j->parts[i].slab.ny) * s->pitch;
+  for (int i = 0; i < b->count; i++) j->parts[i].copy = planes + (size_t)(i * j->parts[i].slab.ny) * s->pitch;
   return 0;
 }
 

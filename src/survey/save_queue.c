@@ -1,12 +1,6 @@
 #include "batch.h"
 #include "base/error_mpi.h"
 
-bool save_queue_threads(void) {
-  int threads = MPI_THREAD_SINGLE;
-  MPI_Query_thread(&threads);
-  return threads == MPI_THREAD_MULTIPLE;
-}
-
 void save_queue_stop(save_queue *q) {
   const writer_totals w = q->writer ? writer_sum(q->writer) : (writer_totals){0};
   q->totals.seconds += w.seconds, q->totals.bytes += w.bytes;
@@ -34,7 +28,7 @@ static int save_queue_open_once(batch *b, error *e) {
 int save_queue_open(batch *b, error *e) {
   if (!b->saves.open) TRY(save_queue_open_once(b, e));
   if (b->count == 0) return 0;
-  if (save_queue_threads())
+  if (mpi_threads())
     writer_open(&b->saves.writer, e);
   else
     log_detail(b->of.log, "this MPI is for one thread at a time: the steps wait while files are written");

@@ -25,8 +25,6 @@ typedef struct save_queue {
   writer_totals totals;  /* jobs done without the writer, and, once it has ended, by it */
 } save_queue;
 
-/* Can MPI be used by several threads? */
-bool save_queue_threads(void);
 /* Empties it for the next shots. Not collective. */
 void save_queue_plan(save_queue *q);
 /* Takes what one batch after another uses, and starts the writer where there are shots and MPI can be used by two

@@ -506,7 +506,7 @@ static int queue_open_first(shot_queue *q, error *e) {
 
 int shot_queue_open(shot_queue **opened, const shot_queue_setup *setup, int *left, error *e) {
   shot_queue *q = *opened = calloc(1, sizeof *q);
-  int threads, ranks;
+  int ranks;
   if (q) q->comm = MPI_COMM_NULL;
   if (!q) queue_lack(e);
   TRY(error_agree(e, setup->comm));
@@ -514,9 +514,8 @@ int shot_queue_open(shot_queue **opened, const shot_queue_setup *setup, int *lef
   MPI_TRY(e, MPI_Comm_dup(setup->comm, &q->comm));
   MPI_TRY(e, MPI_Comm_rank(q->comm, &q->rank));
   MPI_TRY(e, MPI_Comm_size(q->comm, &ranks));
-  MPI_TRY(e, MPI_Query_thread(&threads));
   q->groups = ranks / q->s.ranks;
-  if (threads != MPI_THREAD_MULTIPLE && q->groups > 1) FAIL(e, SURVEY_THREADS, q->groups);
+  if (!mpi_threads() && q->groups > 1) FAIL(e, SURVEY_THREADS, q->groups);
   if (q->rank == 0 && !e->id) queue_open_first(q, e);
   *left = q->totals.shots - q->totals.done;
   TRY(error_agree(e, q->comm));
@@ -528,9 +527,8 @@ int shot_queue_warned(shot_queue *q, const warnings *of, error *e) {
 }
 
 int shot_queue_start(shot_queue *q, error *e) {
-  int threads, rc = 0;
-  MPI_TRY(e, MPI_Query_thread(&threads));
-  q->threaded = threads == MPI_THREAD_MULTIPLE && q->rank == 0;
+  int rc = 0;
+  q->threaded = mpi_threads() && q->rank == 0;
   q->begin = MPI_Wtime();
   if (q->threaded) {
     pthread_mutex_init(&q->lock, NULL);

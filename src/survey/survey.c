@@ -32,15 +32,14 @@ static const char *survey_plural(int count) {
 /* Cuts the ranks into groups. */
 static int survey_find_groups(survey *v, error *e) {
   const survey_job *j = &v->job;
-  int ranks, threads, each = j->config->survey_ranks;
+  int ranks, each = j->config->survey_ranks;
   MPI_TRY(e, MPI_Comm_size(j->files->compute, &ranks));
   if (each == 0) TRY(survey_find_ranks(v, ranks, &each, e));
   if (each > ranks) return FAIL(e, SURVEY_RANKS, each, ranks);
   if (each > 1 && j->config->survey_at_once > 1) return FAIL(e, SURVEY_AT_ONCE, each);
   const int idle = ranks % each;
   v->parts = (files_parts){ranks / each, each};
-  MPI_TRY(e, MPI_Query_thread(&threads));
-  v->threaded = each == 1 && threads == MPI_THREAD_MULTIPLE;
+  v->threaded = each == 1 && mpi_threads();
   log_line(j->log, "survey: %d group%s of %d rank%s%s", v->parts.count, survey_plural(v->parts.count), each,
            survey_plural(each), j->files->served ? ", and a data server" : "");
   if (idle) log_line(j->log, "%d rank%s left over: idle", idle, idle == 1 ? " is" : "s are");

@@ -98,8 +98,8 @@ typedef struct survey {
 } survey;
 
 /* Forms groups, plans the engine, and the first shot on it: all that needs no memory of the device. In a survey, an
- * error of the first shot is not returned here: the shot fails when it is taken. Collective over files->compute, same error everywhere, as
- * are the functions below. survey_close it, also after a failure. */
+ * error of the first shot is not returned here: the shot fails when it is taken. Collective over files->compute, same
+ * error everywhere, as are the functions below. survey_close it, also after a failure. */
 int survey_plan(survey *v, const survey_job *job, error *e);
 /* Does this rank belong to a group? Only those that do call the functions below. */
 bool survey_active(const survey *v);
@@ -118,8 +118,7 @@ int survey_shares(const survey *v);
 /* Does shots until none is left. Collective over the group. An error is one that ends the job; what fails a shot the
  * queue is told, or v->result. */
 int survey_shots(survey *v, error *e);
-/* Plans a shot, from its checkpoint, where it has one; passes over those that are another's. `t`->order, ->from and
- * `log` are set. */
+/* Plans the shot of t->order, which goes on from t->from, if that is open, and logs to `log`. CHECKPOINT_DIFFERS. */
 int survey_plan_shot(const survey *v, survey_shot *t, run_log *log, error *e);
 /* Makes `n` planned shots the slot's batch. */
 int survey_join(survey_slot *t, survey_shot *const *shots, int n, error *e);
