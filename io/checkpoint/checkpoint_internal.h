@@ -6,7 +6,7 @@
 #include "checkpoint.h"
 #include "io/hdf5/io_internal.h"
 
-enum { CHECKPOINT_FORMAT = 5 };
+enum { CHECKPOINT_FORMAT = 6 };
 
 /* --- checkpoint_seal.c: whether a file is as it was written --- */
 

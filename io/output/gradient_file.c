@@ -65,7 +65,7 @@ void gradient_carry(message *m, const gradient_meta **g) {
 /* --- the sum ------------------------------------------------------------------------------------------------------ */
 
 /* What the sum is made from: the files of shots, which this program has written: their values are plain. */
-typedef struct gradient_addends {
+typedef struct gradient_inputs {
   const char *path; /* of the survey */
   const char *const *names;
   int count, fields;
@@ -74,19 +74,19 @@ typedef struct gradient_addends {
   slab slab;
   double *misfit; /* count; owned */
   float *signals; /* summed; owned; or NULL */
-} gradient_addends;
+} gradient_inputs;
 
-typedef struct gradient_addend {
-  gradient_addends *all;
+typedef struct gradient_input {
+  gradient_inputs *all;
   int field;
-} gradient_addend;
+} gradient_input;
 
 enum { GRADIENT_NAME = FILE_NAME + 64 };
-static void gradient_name_file(const gradient_addends *a, int shot, char file[GRADIENT_NAME]) {
+static void gradient_name_file(const gradient_inputs *a, int shot, char file[GRADIENT_NAME]) {
   snprintf(file, GRADIENT_NAME, "%s/%s" GRADIENT_ENDING, a->path, a->names[shot]);
 }
 
-static int gradient_open(const gradient_addends *a, int shot, const char *name, input *in, error *e) {
+static int gradient_open(const gradient_inputs *a, int shot, const char *name, input *in, error *e) {
   char file[GRADIENT_NAME], dataset[GRADIENT_NAME + 32];
   gradient_name_file(a, shot, file);
   snprintf(dataset, sizeof dataset, "%s:/%s", file, name);
@@ -103,7 +103,7 @@ enum {
 };
 
 /* Points of a shot from `first` on, by any thread. */
-static int gradient_read_shot(const gradient_addend *f, int shot, size_t first, size_t points, float *values,
+static int gradient_read_shot(const gradient_input *f, int shot, size_t first, size_t points, float *values,
                               error *e) {
   char name[GRADIENT_NAME];
   gradient_name_file(f->all, shot, name);
@@ -124,7 +124,7 @@ static void gradient_add(exact_sum *sums, const float *values, size_t points, in
 
 /* A field_source. */
 static int gradient_add_planes(void *context, int z, int planes, float *values, error *e) {
-  const gradient_addend *f = context;
+  const gradient_input *f = context;
   const slab *s = &f->all->slab;
   const size_t nx = (size_t)s->nx, plane = nx * (size_t)s->ny, points = (size_t)planes * plane;
   exact_sum *sums;
@@ -147,7 +147,7 @@ static int gradient_add_planes(void *context, int z, int planes, float *values, 
 }
 
 /* Is there a dataset in the file of the first shot? */
-static bool gradient_has(const gradient_addends *a, const char *name) {
+static bool gradient_has(const gradient_inputs *a, const char *name) {
   error none = {0};
   input in;
   const bool has = gradient_open(a, 0, name, &in, &none) == 0;
@@ -156,7 +156,7 @@ static bool gradient_has(const gradient_addends *a, const char *name) {
 }
 
 /* Where the values of a field are in the file of a shot. */
-static int gradient_find_field(gradient_addends *a, int shot, int k, error *e) {
+static int gradient_find_field(gradient_inputs *a, int shot, int k, error *e) {
   input in;
   if (!gradient_open(a, shot, a->field[k]->name, &in, e) && !input_check_shape(&in, &a->slab, e) &&
       (in.linked || !input_is_bytes(&in, &a->at[shot][k])))
@@ -166,7 +166,7 @@ static int gradient_find_field(gradient_addends *a, int shot, int k, error *e) {
 }
 
 /* Finds the fields of a shot, and reads its misfit, if it is to have one. HDF5 has the file open meanwhile. */
-static int gradient_look(gradient_addends *a, int shot, bool misfit, error *e) {
+static int gradient_look(gradient_inputs *a, int shot, bool misfit, error *e) {
   const input_block one = {H5T_NATIVE_DOUBLE, 1, {0}, {1}};
   input in;
   if (!gradient_open(a, shot, misfit ? "misfit" : a->field[0]->name, &in, e) && misfit)
@@ -177,7 +177,7 @@ static int gradient_look(gradient_addends *a, int shot, bool misfit, error *e) {
 }
 
 /* Reads the gradients of a shot's signals, steps x sources; 0 sources where it has not as many as the first one. */
-static int gradient_read_signals(const gradient_addends *a, int shot, hsize_t shape[2], float **values,
+static int gradient_read_signals(const gradient_inputs *a, int shot, hsize_t shape[2], float **values,
                                  error *e) {
   input in;
   if (!gradient_open(a, shot, "signals", &in, e)) {
@@ -193,7 +193,7 @@ static int gradient_read_signals(const gradient_addends *a, int shot, hsize_t sh
 }
 
 /* With respect to signals that the shots share: source 1 of each has one, and so on. */
-static int gradient_sum_signals(gradient_addends *a, gradient_meta *sum, error *e) {
+static int gradient_sum_signals(gradient_inputs *a, gradient_meta *sum, error *e) {
   hsize_t shape[2] = {0};
   exact_sum *sums = NULL;
   if (!gradient_has(a, "signals")) return 0;
@@ -212,29 +212,29 @@ static int gradient_sum_signals(gradient_addends *a, gradient_meta *sum, error *
 }
 
 /* Fields that the first shot has. */
-static void gradient_find_fields(gradient_addends *a, gradient_addend *from, field_planes *parts,
+static void gradient_find_fields(gradient_inputs *a, gradient_input *from, field_planes *parts,
                                  field_name *names) {
   for (int i = 0; i < GRADIENT_FIELDS; i++) {
     const int k = a->fields;
     if (!gradient_has(a, GRADIENT_NAMES[i].name)) continue;
     names[k] = GRADIENT_NAMES[i];
-    from[k] = (gradient_addend){a, k};
+    from[k] = (gradient_input){a, k};
     parts[k] = (field_planes){gradient_add_planes, &from[k]};
     a->field[a->fields++] = &GRADIENT_NAMES[i];
   }
 }
 
 /* As many threads as have memory for sums and values of a block of planes. */
-static void gradient_share_way(const gradient_addends *a, io_way *way) {
+static void gradient_share_way(const gradient_inputs *a, io_way *way) {
   const size_t plane = (size_t)a->slab.ny * (size_t)a->slab.nx, block = ADDED_BYTES / sizeof(float),
                room = (plane > block ? plane : block) * (sizeof(exact_sum) + ADDED_TOGETHER * sizeof(float));
   way->block_bytes = ADDED_BYTES;
   way->threads = larger(1, smaller(way->compressors, (int)(ADDED_ROOM / room)));
 }
 
-static int gradient_write_sum(gradient_addends *a, const field_meta *meta, error *e) {
+static int gradient_write_sum(gradient_inputs *a, const field_meta *meta, error *e) {
   const bool misfit = gradient_has(a, "misfit");
-  gradient_addend from[GRADIENT_FIELDS];
+  gradient_input from[GRADIENT_FIELDS];
   field_planes parts[GRADIENT_FIELDS];
   field_name names[GRADIENT_FIELDS];
   gradient_meta sum = *meta->gradient;
@@ -255,7 +255,7 @@ static int gradient_write_sum(gradient_addends *a, const field_meta *meta, error
 }
 
 int gradient_sum(const char *path, const config *c, const field_meta *meta, error *e) {
-  gradient_addends a = {.path = path, .names = meta->gradient->names, .count = meta->gradient->shots};
+  gradient_inputs a = {.path = path, .names = meta->gradient->names, .count = meta->gradient->shots};
   gradient_meta sum = *meta->gradient;
   field_meta of = *meta;
   const slab_shape shape = {.nx = c->nx, .ny = c->ny, .nz = c->nz};

@@ -1,4 +1,4 @@
-/* What comes before the sweep and the walks through whole points (absorb_whole.cuh): the addends of layers along x.
+/* What comes before the sweep and the walks through whole points (absorb_whole.cuh): the layer terms of layers along x.
  *
  * A lane takes one pack of an end of a row, and a warp both ends of as many rows as it has lanes for (three, of layers
  * of 20 points): the state of rows follows one another in memory, so that a warp reads and writes whole stretches of
@@ -92,7 +92,7 @@ template <bool WHOLE> struct row_pack {
 /* What a pack needs from memory, in memory's order; `next`: the pack of u past the layer, for the innermost. 0 where
  * there is no row. */
 struct before_operands {
-  float u[PACK], next[PACK], psi[PACK], addend[PACK];
+  float u[PACK], next[PACK], psi[PACK], layer_term[PACK];
 };
 
 /* u of the pack and of those beside it, inward. u is 0 beyond the face. By all lanes of the warp. */
@@ -133,8 +133,9 @@ static __global__ void __launch_bounds__(BEFORE_BLOCK, BEFORE_BLOCKS)
             warp = (int)(blockIdx.x * BEFORE_WARPS + threadIdx.x / LANES), y = warp * shell.rows + p.row;
   const bool exists = p.row < shell.rows && y < a.field.ny;
   const ptrdiff_t at = ((ptrdiff_t)z * a.field.ny + y) * (s.lo + s.hi) + p.column;
-  const absorb_addends addends = absorb_addends_of(&s, a.width, a.field.nz);
-  float *const addends_at = a.addends + absorb_addend_at(&addends, a.field.ny, p.high, {z, y, p.x});
+  const absorb_layer_terms layer_terms = absorb_layer_terms_of(&s, a.width, a.field.nz);
+  float *const layer_terms_at =
+      a.layer_terms + absorb_layer_term_at(&layer_terms, a.field.ny, p.high, {z, y, p.x});
   const float *u_at = a.field.in + ((ptrdiff_t)a.field.plane * z + (ptrdiff_t)a.field.pitch * y + p.x);
   before_operands o = {};
   await_launch_before(); /* coefficients never change */
@@ -143,17 +144,18 @@ static __global__ void __launch_bounds__(BEFORE_BLOCK, BEFORE_BLOCKS)
     star::load(o.u, u_at);
     if (p.innermost) star::load(o.next, u_at + (p.high ? -PACK : PACK));
     p.get(o.psi, s.psi_in + at);
-    star::load(o.addend,
-               addends_at); /* a pack of no layer's points may be another row's: nobody uses its addends */
+    star::load(
+        o.layer_term,
+        layer_terms_at); /* a pack of no layer's points may be another row's: nobody uses its layer terms */
   }
-  float u[3 * PACK], psi[PACK + ABSORB_BEYOND], slope[PACK], zeta[PACK], addend[PACK];
+  float u[3 * PACK], psi[PACK + ABSORB_BEYOND], slope[PACK], zeta[PACK], layer_term[PACK];
   gather(u, p, o);
   p.turn(psi, o.psi);
-  p.turn(addend, o.addend);
+  p.turn(layer_term, o.layer_term);
   slopes(slope, psi, p);
 #pragma unroll
   for (int n = 0; n < PACK; n++) {
-    zeta[n] = addend[n] - slope[n];
+    zeta[n] = layer_term[n] - slope[n];
     psi[n] = absorb_psi(p.psi_a[n], p.psi_b[n], a.difference, u + PACK + n, 1, psi[n]);
   }
   slopes(slope, psi, p);
@@ -161,11 +163,11 @@ static __global__ void __launch_bounds__(BEFORE_BLOCK, BEFORE_BLOCKS)
   for (int n = 0; n < PACK; n++) {
     const float second = absorb_second(&s, a.field.wx, u + PACK + n, 1);
     zeta[n] = absorb_zeta(p.zeta_a[n], p.zeta_b[n], second, slope[n], zeta[n]);
-    addend[n] = 0.0f + (slope[n] + zeta[n]);
+    layer_term[n] = 0.0f + (slope[n] + zeta[n]);
   }
   if (!exists) return;
   p.put(s.psi_out + at, psi);
-  p.put(addends_at, addend);
+  p.put(layer_terms_at, layer_term);
 }
 
 /* The shell of a launch; a has layers along x. */

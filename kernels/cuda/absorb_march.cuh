@@ -26,10 +26,10 @@ template <enum equation Q, terms_of TERMS, int AXIS, int INWARD, bool PACKS, row
   const absorb_args &a;
   const absorb_axis &s;
   walk<AXIS, INWARD, TURNS, ROWS == STACKED> w;
-  ptrdiff_t state_step, state;        /* as step and at, of the state */
-  ptrdiff_t addend_step, addend;      /* ... of the addends of layers along x */
-  bool has_addend;                    /* has the pack points in a layer along x? */
-  float psi[ABSORB_BEYOND + 1][PACK]; /* of this row and those after it */
+  ptrdiff_t state_step, state;           /* as step and at, of the state */
+  ptrdiff_t layer_term_step, layer_term; /* ... of the layer terms of layers along x */
+  bool has_layer_term;                   /* has the pack points in a layer along x? */
+  float psi[ABSORB_BEYOND + 1][PACK];    /* of this row and those after it */
 
   __device__ __forceinline__ march(const absorb_args &args, const walk_maps &m, const course &c,
                                    float *shared)
@@ -39,13 +39,13 @@ template <enum equation Q, terms_of TERMS, int AXIS, int INWARD, bool PACKS, row
     const ptrdiff_t nx = f.nx, state_stride = AXIS == 1 ? nx : nx * f.ny;
     const int x = w.x(), y = w.y(), z = w.z();
     const bool low = x < sx.lo;
-    const absorb_addends addends = absorb_addends_of(&sx, a.width, f.nz);
+    const absorb_layer_terms layer_terms = absorb_layer_terms_of(&sx, a.width, f.nz);
     state_step = INWARD * state_stride;
     state = absorb_stored(&s, a.width, {c.i, INWARD}, c.i) * state_stride +
             (AXIS == 1 ? (ptrdiff_t)z * (s.lo + s.hi) * nx : y * nx) + x;
-    addend = absorb_addend_at(&addends, f.ny, !low, {z, y, x});
-    addend_step = INWARD * (ptrdiff_t)addends.pitch * (AXIS == 1 ? 1 : f.ny);
-    has_addend = w.lanes > 0 && (low || (sx.hi > 0 && x + PACK > f.nx - sx.hi));
+    layer_term = absorb_layer_term_at(&layer_terms, f.ny, !low, {z, y, x});
+    layer_term_step = INWARD * (ptrdiff_t)layer_terms.pitch * (AXIS == 1 ? 1 : f.ny);
+    has_layer_term = w.lanes > 0 && (low || (sx.hi > 0 && x + PACK > f.nx - sx.hi));
   }
   /* psi[i + k] of turn t before this step; past the layer its last, which counts 0 times. */
   __device__ __forceinline__ const float *remembered(int t, int k) const {
@@ -69,7 +69,7 @@ template <enum equation Q, terms_of TERMS, int AXIS, int INWARD, bool PACKS, row
       w.ask(t, ZETA, s.zeta + (state + t * state_step), PACKS, points);
       w.ask(t, OUT, (f.before ? f.before : f.out) + (w.at + t * w.step), PACKS, points);
       if (f.medium[0]) w.ask(t, MEDIUM, f.medium[0] + (w.at + t * w.step), PACKS, points);
-      if (has_addend) w.ask(t, ADDEND, a.addends + (addend + t * addend_step), true, 0);
+      if (has_layer_term) w.ask(t, LAYER_TERM, a.layer_terms + (layer_term + t * layer_term_step), true, 0);
     }
     w.asked();
   }
@@ -132,10 +132,10 @@ template <enum equation Q, terms_of TERMS, int AXIS, int INWARD, bool PACKS, row
   }
   /* What layers along the axes before this one add. */
   __device__ __forceinline__ void look_up(float sum[PACK], int t) const {
-    float addend_x[PACK] = {};
-    if (has_addend) star::load(addend_x, w.operand(t, ADDEND));
+    float layer_term_x[PACK] = {};
+    if (has_layer_term) star::load(layer_term_x, w.operand(t, LAYER_TERM));
 #pragma unroll
-    for (int n = 0; n < PACK; n++) sum[n] = addend_x[n];
+    for (int n = 0; n < PACK; n++) sum[n] = layer_term_x[n];
   }
   /* TERMS: of a pack (terms.h). They come from global memory; lines of the next turn are asked for meanwhile. */
   struct terms_pack {
@@ -161,25 +161,28 @@ template <enum equation Q, terms_of TERMS, int AXIS, int INWARD, bool PACKS, row
     for (int l = 0; l < MEMORIES_MAX; l++)
       if (l < k.memories) load_term(p.r[l], k.memory[l], t);
   }
-  __device__ __forceinline__ float with_terms(terms_pack &k, int n, float star, float x, const float m[],
-                                              float u, float before) const {
+  __device__ __forceinline__ float with_terms(terms_pack &k, int n, float star, float layer_term,
+                                              const float m[], float u, float before) const {
     const kernel_terms &t = a.field.terms;
     constexpr bool G = TERMS == GRADIENT_TERMS;
     terms_point p = {k.V[n], k.kappa[n], k.recalled[n], k.g[n], {k.r[0][n], k.r[1][n], k.r[2][n]}};
     /* without density V is 0, which changes nothing; counts by branches that no warp divides at */
     const float with_V = t.density ? terms_bracket(&t, true, 0, false, star, u, &p) : star;
     const float bracket = G ? terms_bracket(&t, false, 0, true, with_V, u, &p) : with_V;
-    float all = bracket, gain = terms_gain(&t, 0, G, point_gain(Q, m), x, &p);
+    float all = bracket, gain = terms_gain(&t, 0, G, point_gain(Q, m), layer_term, &p);
     if (t.memories == 1)
-      all = terms_bracket(&t, false, 1, false, bracket, u, &p), gain = terms_gain(&t, 1, false, gain, x, &p);
+      all = terms_bracket(&t, false, 1, false, bracket, u, &p),
+      gain = terms_gain(&t, 1, false, gain, layer_term, &p);
     else if (t.memories == 2)
-      all = terms_bracket(&t, false, 2, false, bracket, u, &p), gain = terms_gain(&t, 2, false, gain, x, &p);
+      all = terms_bracket(&t, false, 2, false, bracket, u, &p),
+      gain = terms_gain(&t, 2, false, gain, layer_term, &p);
     else if (t.memories == 3)
-      all = terms_bracket(&t, false, 3, false, bracket, u, &p), gain = terms_gain(&t, 3, false, gain, x, &p);
+      all = terms_bracket(&t, false, 3, false, bracket, u, &p),
+      gain = terms_gain(&t, 3, false, gain, layer_term, &p);
     k.g[n] = p.g;
 #pragma unroll
     for (int l = 0; l < MEMORIES_MAX; l++) k.r[l][n] = p.r[l];
-    return fmaf(gain, x, point_next(Q, all, m, u, before, 2.0f));
+    return fmaf(gain, layer_term, point_next(Q, all, m, u, before, 2.0f));
   }
   __device__ __forceinline__ void store_terms(const terms_pack &p, int t) const {
     const kernel_terms &k = a.field.terms;
@@ -239,11 +242,11 @@ template <enum equation Q, terms_of TERMS, int AXIS, int INWARD, bool PACKS, row
       const float m[EQUATION_MEDIA] = {medium[n]}, u = w.u[RADIUS][n];
       zeta[n] =
           absorb_zeta(zeta_a, zeta_b, absorb_second(&s, weights, &w.u[RADIUS][n], PACK), slope, zeta[n]);
-      const float x = along[n] + (slope + zeta[n]);
+      const float layer_term = along[n] + (slope + zeta[n]);
       if (TERMS)
-        out[n] = with_terms(terms, n, sum[n], x, m, u, out[n]);
+        out[n] = with_terms(terms, n, sum[n], layer_term, m, u, out[n]);
       else
-        out[n] = fmaf(point_gain(Q, m), x, point_next(Q, sum[n], m, u, out[n], 2.0f));
+        out[n] = fmaf(point_gain(Q, m), layer_term, point_next(Q, sum[n], m, u, out[n], 2.0f));
     }
     if (TERMS) store_terms(terms, t);
     store(t, zeta, out);

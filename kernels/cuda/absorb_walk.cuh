@@ -33,8 +33,8 @@ enum {
   OPERANDS = 10               /* packs of a thread's own, of one turn or of several */
 };
 /* What a thread alone needs in a turn; from ZETA_Y on: where two layers cross, of the layer along y. */
-enum operand { BEFORE, ZETA, OUT, MEDIUM, ADDEND, ZETA_Y, BEFORE_Y };
-static_assert((int)BEFORE_Y + ABSORB_BEYOND + 1 == OPERANDS && 2 * (ADDEND + 1) == OPERANDS,
+enum operand { BEFORE, ZETA, OUT, MEDIUM, LAYER_TERM, ZETA_Y, BEFORE_Y };
+static_assert((int)BEFORE_Y + ABSORB_BEYOND + 1 == OPERANDS && 2 * (LAYER_TERM + 1) == OPERANDS,
               "one turn, or two");
 
 constexpr int RING_FLOATS = SLOTS * SLOT, OWN_FLOATS = OPERANDS * WALK_THREADS * PACK;

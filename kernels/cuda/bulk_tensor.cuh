@@ -19,7 +19,7 @@
  * Rows of a batch (kernel_args.flat): without halos in y; a block that has planes near a face in z stores their images.
  *
  * LAYERED: an instance of its own, with what absorbing layers along x add to the ends of rows. A launch before has left
- * these addends (absorb_cuda_before); boxes of them come with the other operands, and a thread adds them to its new
+ * these layer terms (absorb_cuda_before); boxes of them come with the other operands, and a thread adds them to its new
  * values. */
 #ifndef STENCIL_BULK_TENSOR_CUH
 #define STENCIL_BULK_TENSOR_CUH
@@ -59,10 +59,11 @@ struct shape {
   static constexpr size_t floats =
       STAGES * slot + OPERAND_STAGES * operand_slot + (needs_centre ? RADIUS * tile : 0);
   static constexpr size_t shared = sizeof(float) * floats + sizeof(barrier) * barriers;
-  /* LAYERED: addends lie behind all that, on a 128-byte line. In floats, but for the last. */
-  static constexpr size_t addends = (shared + 127) / 128 * 128 / sizeof(float),
-                          addends_slot = ADDENDS_MOST * TY;
-  static constexpr size_t shared_with_addends = sizeof(float) * (addends + OPERAND_STAGES * addends_slot);
+  /* LAYERED: layer terms lie behind all that, on a 128-byte line. In floats, but for the last. */
+  static constexpr size_t layer_terms = (shared + 127) / 128 * 128 / sizeof(float),
+                          layer_terms_slot = ADDENDS_MOST * TY;
+  static constexpr size_t shared_with_layer_terms =
+      sizeof(float) * (layer_terms + OPERAND_STAGES * layer_terms_slot);
 };
 
 /* The packs beside the thread's own: in the plane, or at the tile's edge in a box of halo columns. */
@@ -106,18 +107,19 @@ __device__ __forceinline__ void add_arms(float sum[S::rows][PACK], const float u
 }
 
 /* What layers along x add to a thread's points: rows `pitch` floats apart, to points of a pack whose bits are set. */
-struct own_addends {
+struct own_layer_terms {
   const float *at;
   int pitch;
   unsigned points;
 };
 
-/* The same for the whole launch: where a thread's addends begin in a slot, in floats, and the points. One register: at
+/* The same for the whole launch: where a thread's layer terms begin in a slot, in floats, and the points. One register: at
  * 36 rows none is to spare, and a spilled one costs more than its loads (docs/EXPERIMENTS.md). */
-struct packed_addends {
+struct pack_layer_terms {
   int packed;
   /* Of the pack at point x of a row, in row `row` of the tile. */
-  __device__ __forceinline__ packed_addends(const kernel_args &a, const row_addends &t, int x, int row) {
+  __device__ __forceinline__ pack_layer_terms(const kernel_args &a, const layer_term_rows &t, int x,
+                                              int row) {
     const bool low = x < t.lo;
     const int column = x - (low ? 0 : a.nx - t.hi);
     packed = 0;
@@ -125,7 +127,7 @@ struct packed_addends {
     for (int i = 0; i < PACK; i++) packed |= (int)(column + i >= 0 && column + i < (low ? t.lo : t.hi)) << i;
     if (packed) packed |= (row * t.pitch + x - (low ? 0 : t.first)) * (1 << PACK);
   }
-  __device__ __forceinline__ own_addends in(const float *slot, int pitch) const {
+  __device__ __forceinline__ own_layer_terms in(const float *slot, int pitch) const {
     return {slot + (packed >> PACK), pitch, (unsigned)packed};
   }
 };
@@ -139,15 +141,15 @@ __device__ __forceinline__ void store_row(float *to, const float v[PACK], bool e
 }
 
 /* From the sums to the new values. `operands` and `centres` (u itself, four planes ago) are at the thread's
- * first point of this output plane, which is `at` floats from point (0, 0, 0). has_addends: whether threads of the
- * block have addends of layers. */
+ * first point of this output plane, which is `at` floats from point (0, 0, 0). has_layer_terms: whether threads of the
+ * block have layer terms of layers. */
 template <class S, bool LAYERED>
 __device__ __forceinline__ void finish(float done[S::rows][PACK], const float *operands, const float *centres,
-                                       const own_addends &addends, bool has_addends, const kernel_args &a,
-                                       const place<S> &own, ptrdiff_t at) {
+                                       const own_layer_terms &layer_terms, bool has_layer_terms,
+                                       const kernel_args &a, const place<S> &own, ptrdiff_t at) {
 #pragma unroll
   for (int j = 0; j < S::rows; j++) {
-    float u[PACK], m[EQUATION_MEDIA][PACK], before[PACK] = {}, addend[PACK];
+    float u[PACK], m[EQUATION_MEDIA][PACK], before[PACK] = {}, layer_term[PACK];
     load(u, centres + j * S::tile_x);
 #pragma unroll
     for (int k = 0; k < S::media; k++) {
@@ -156,17 +158,17 @@ __device__ __forceinline__ void finish(float done[S::rows][PACK], const float *o
       if (a.medium[k]) load(m[k], operands + k * S::tile + (S::terms_kind::flat ? -own.y : j) * S::tile_x);
     }
     if (star::reads_before<S::equation>) load(before, operands + S::media * S::tile + j * S::tile_x);
-    /* Threads without addends go along: a branch that a warp divides at costs more. */
-    const bool added = LAYERED && has_addends;
+    /* Threads without layer terms go along: a branch that a warp divides at costs more. */
+    const bool reads_layer_terms = LAYERED && has_layer_terms;
     if constexpr (S::terms_kind::any) {
       const float *const operand = operands + S::first_term * S::tile + j * S::tile_x;
-      if (added) load(addend, addends.at + j * addends.pitch);
+      if (reads_layer_terms) load(layer_term, layer_terms.at + j * layer_terms.pitch);
       const ptrdiff_t here = at + j * (ptrdiff_t)a.pitch;
       star::terms_pack<typename S::terms_kind> terms;
       terms.load(a.terms,
                  [=](float to[PACK], const float *, int place) { load(to, operand + place * S::tile); });
-      terms.template finish<S::equation, S::media>(done[j], m, u, before, a.terms, addend,
-                                                   added ? addends.points : 0);
+      terms.template finish<S::equation, S::media>(done[j], m, u, before, a.terms, layer_term,
+                                                   reads_layer_terms ? layer_terms.points : 0);
       terms.store(a.terms, [=](float *field, const float v[PACK]) {
         store_row(field + here, v, j < own.rows, own.lanes);
       });
@@ -178,15 +180,15 @@ __device__ __forceinline__ void finish(float done[S::rows][PACK], const float *o
         for (int k = 0; k < S::media; k++) here[k] = m[k][i];
         done[j][i] = point_next(S::equation, done[j][i], here, u[i], before[i], 2.0f);
       }
-      if (added) {
-        load(addend, addends.at + j * addends.pitch);
+      if (reads_layer_terms) {
+        load(layer_term, layer_terms.at + j * layer_terms.pitch);
 #pragma unroll
         for (int i = 0; i < PACK; i++)
-          if (addends.points >> i & 1) {
+          if (layer_terms.points >> i & 1) {
             float here[EQUATION_MEDIA];
 #pragma unroll
             for (int k = 0; k < S::media; k++) here[k] = m[k][i];
-            done[j][i] = __fmaf_rn(point_gain(S::equation, here), addend[i], done[j][i]);
+            done[j][i] = __fmaf_rn(point_gain(S::equation, here), layer_term[i], done[j][i]);
           }
       }
     }
@@ -270,12 +272,12 @@ __global__ void __launch_bounds__(S::threads, S::blocks)
   __shared__ unsigned alone;
   const layout<S> at(shared);
   const job<S> mine(a, w);
-  const operand_boxes boxes = boxes_of<S>(a, w.addends, mine, LAYERED);
+  const operand_boxes boxes = boxes_of<S>(a, w.layer_terms, mine, LAYERED);
   const bool reads_operands = star::reads_before<S::equation> || any_medium<S>(a);
   const filler<S, LAYERED> fill = {at, m, mine, boxes, a, w, reads_operands};
   turn<S::stages> t = {0, 0};
   if (threadIdx.x == 0) at.init(), alone = 0;
-  /* Before the first wave addends are made (absorb_before.cu), by a launch that has waited for u: so u can be read
+  /* Before the first wave layer terms are made (absorb_before.cu), by a launch that has waited for u: so u can be read
    * early. */
   const bool early = LAYERED && w.first == 0;
   if (!early) await_and_admit(w);
@@ -288,7 +290,7 @@ __global__ void __launch_bounds__(S::threads, S::blocks)
   const place<S> own(a, w, mine);
   float *to = a.out + (ptrdiff_t)(a.z_begin + mine.z - 2 * RADIUS) * (ptrdiff_t)a.plane +
               (size_t)(mine.y + own.y) * a.pitch + (size_t)(mine.x + own.x);
-  const packed_addends addends(a, w.addends, mine.x + own.x, own.y);
+  const pack_layer_terms layer_terms(a, w.layer_terms, mine.x + own.x, own.y);
   const int warps = (int)blockDim.x / 32;
   float sums[2 * RADIUS][S::rows][PACK] = {};
   int until_fetch =
@@ -318,7 +320,7 @@ __global__ void __launch_bounds__(S::threads, S::blocks)
         const turn<S::operand_stages> o = mine.operands(i);
         if (reads_operands) wait(at.operands_full + o.slot, o.parity);
         finish<S, LAYERED>(done, at.operands + o.slot * S::operand_slot + own.in_tile, centres,
-                           addends.in(at.addends + o.slot * S::addends_slot, w.addends.pitch),
+                           layer_terms.in(at.layer_terms + o.slot * S::layer_terms_slot, w.layer_terms.pitch),
                            boxes.columns > 0, a, own, to - a.out);
         if (reads_operands) release(at.operands_empty + o.slot);
       }

@@ -98,12 +98,12 @@ template <class S, bool LAYERED> star::variant variant_of() {
           S::tile_x,
           S::tile_y,
           S::threads,
-          LAYERED ? S::shared_with_addends : S::shared};
+          LAYERED ? S::shared_with_layer_terms : S::shared};
 }
 
-inline row_ends ends_of(const kernel_args *a, int tile_x, const row_addends &addends) {
+inline row_ends ends_of(const kernel_args *a, int tile_x, const layer_term_rows &layer_terms) {
   const int right = star::ceil_div(a->nx, tile_x) * tile_x + RADIUS, outside = 2 * RADIUS;
-  return {addends.lo ? -outside : 0, addends.hi ? right + outside : right};
+  return {layer_terms.lo ? -outside : 0, layer_terms.hi ? right + outside : right};
 }
 
 /* How a launch is cut: `chunks` of at most `planes` planes of each tile are the jobs, done by `waves` launches of
@@ -243,7 +243,7 @@ inline unsigned steps_of(const cutting &c, const z_cut &z, int first, int end) {
 }
 
 inline cudaError_t launch_waves(const cutting &c, const maps &m, const kernel_args *args,
-                                const row_addends &addends, cudaStream_t stream) {
+                                const layer_term_rows &layer_terms, cudaStream_t stream) {
   block_counter *const counter = c.planes > SHORT ? args->counter : nullptr;
   cudaError_t status = cudaSuccess;
   const int nz = args->z_end - args->z_begin;
@@ -252,7 +252,7 @@ inline cudaError_t launch_waves(const cutting &c, const maps &m, const kernel_ar
   w.tiles_x = c.tiles_x, w.tiles = c.tiles, w.tile_y = c.tile_y;
   w.z = {nz / c.chunks, nz % c.chunks};
   w.progress = counter ? counter->begun : nullptr;
-  w.ends = ends_of(args, c.v->tile_x, addends), w.addends = addends;
+  w.ends = ends_of(args, c.v->tile_x, layer_terms), w.layer_terms = layer_terms;
   for (; status == cudaSuccess && w.first < c.jobs; w.first += c.size, w.beside = c.close) {
     if (counter) w.before = counter->total;
     void *parameters[] = {const_cast<kernel_args *>(args), const_cast<maps *>(&m), &w};
@@ -264,22 +264,23 @@ inline cudaError_t launch_waves(const cutting &c, const maps &m, const kernel_ar
   return status;
 }
 
-/* Addends of layers along x (absorb_addends), for make_addends_map. */
-struct addends_array {
-  row_addends rows;
+/* Addends of layers along x (absorb_layer_terms), for make_layer_terms_map. */
+struct layer_terms_array {
+  layer_term_rows rows;
   const float *values;
   int ny, planes;
 };
 
-inline cudaError_t make_addends_map(const encoder &e, maps *m, int tile_y, const addends_array &t) {
+inline cudaError_t make_layer_terms_map(const encoder &e, maps *m, int tile_y, const layer_terms_array &t) {
   const size_t nx = (size_t)t.rows.pitch, ny = (size_t)t.ny;
-  return make_map(e, &m->addends, {t.values, nx, ny, (size_t)t.planes, nx, nx * ny}, {t.rows.pitch, tile_y});
+  return make_map(e, &m->layer_terms, {t.values, nx, ny, (size_t)t.planes, nx, nx * ny},
+                  {t.rows.pitch, tile_y});
 }
 
-/* All but images; those of a batch as stream says. `addends`: of rows LAYERED, else NULL. */
+/* All but images; those of a batch as stream says. `layer terms`: of rows LAYERED, else NULL. */
 template <bool LAYERED, class... Shapes>
-cudaError_t launch_with(const kernel_args *args, const addends_array *addends, const followers &behind,
-                        cudaStream_t stream) {
+cudaError_t launch_with(const kernel_args *args, const layer_terms_array *layer_terms,
+                        const followers &behind, cudaStream_t stream) {
   static const star::choice<(int)sizeof...(Shapes)> shapes(variant_of<Shapes, LAYERED>()...);
   static const encoder e(shapes.shapes[0].function); /* asked once: a process has one device */
   maps m = {};
@@ -288,9 +289,10 @@ cudaError_t launch_with(const kernel_args *args, const addends_array *addends, c
   if (args->z_end <= args->z_begin) return cudaSuccess;
   const cutting c = choose(shapes, args, behind);
   cudaError_t status = make_maps(e, &m, *c.v, c.tile_y, args);
-  if (status == cudaSuccess && addends) status = make_addends_map(e, &m, c.tile_y, *addends);
-  return status == cudaSuccess ? launch_waves(c, m, args, addends ? addends->rows : row_addends{}, stream)
-                               : status;
+  if (status == cudaSuccess && layer_terms) status = make_layer_terms_map(e, &m, c.tile_y, *layer_terms);
+  return status == cudaSuccess
+             ? launch_waves(c, m, args, layer_terms ? layer_terms->rows : layer_term_rows{}, stream)
+             : status;
 }
 
 /* Does a sweep of planes [begin, end) store all images of its launch (stream)? */

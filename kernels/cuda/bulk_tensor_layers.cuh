@@ -1,11 +1,11 @@
 /* bulk_tensor with absorbing layers, in up to three launches:
  *
- *   before   the sweep: what layers along x add, one addend a point
- *   sweep    of the box of points in no layer along y or z, as ever; the addends come as one more operand (LAYERED)
+ *   before   the sweep: what layers along x add, one layer term a point
+ *   sweep    of the box of points in no layer along y or z, as ever; the layer terms come as one more operand (LAYERED)
  *   whole    points of layers along y and z (absorb_whole.cuh), beside the sweep where that leaves room; and images, if
  *            these are in z alone
  *
- * Then other images. Rows that do not suit the sweep's boxes of addends, and all where there are several media, get
+ * Then other images. Rows that do not suit the sweep's boxes of layer terms, and all where there are several media, get
  * what layers add in a second visit. */
 #ifndef STENCIL_BULK_TENSOR_LAYERS_CUH
 #define STENCIL_BULK_TENSOR_LAYERS_CUH
@@ -28,17 +28,17 @@ inline kernel_args inner_box(const absorb_args &a, const absorbing::whole_shell 
   return f;
 }
 
-/* The addends of the rows of a box whose first row is row y of the slab. */
-inline addends_array addends_of(const absorb_args &a, int y) {
+/* The layer terms of the rows of a box whose first row is row y of the slab. */
+inline layer_terms_array layer_terms_of(const absorb_args &a, int y) {
   const absorb_axis &x = a.axis[0];
-  const absorb_addends t = absorb_addends_of(&x, a.width, a.field.nz);
-  return {{x.lo, x.hi, a.width, t.pitch, t.high, t.first, y}, a.addends, a.field.ny, t.planes};
+  const absorb_layer_terms t = absorb_layer_terms_of(&x, a.width, a.field.nz);
+  return {{x.lo, x.hi, a.width, t.pitch, t.high, t.first, y}, a.layer_terms, a.field.ny, t.planes};
 }
 
-/* Can a sweep with tiles of tile_x points add what layers along x do? Its box holds rows of addends, and no tile has
+/* Can a sweep with tiles of tile_x points add what layers along x do? Its box holds rows of layer terms, and no tile has
  * points of both layers. */
-inline bool addends_fit(const absorb_args &a, int tile_x) {
-  const row_addends t = addends_of(a, 0).rows;
+inline bool layer_terms_fit(const absorb_args &a, int tile_x) {
+  const layer_term_rows t = layer_terms_of(a, 0).rows;
   return t.lo + t.hi == 0 || (t.pitch <= ADDENDS_MOST && a.field.nx - t.hi >= tile_x);
 }
 
@@ -47,18 +47,18 @@ template <class Small, class... Others>
 cudaError_t sweep_box(const absorb_args &a, const kernel_args &box, int y, const followers &walks,
                       cudaStream_t stream) {
   constexpr int WIDEST = 128; /* tile of Others */
-  const addends_array addends = addends_of(a, y);
-  if (addends.rows.lo + addends.rows.hi == 0)
+  const layer_terms_array layer_terms = layer_terms_of(a, y);
+  if (layer_terms.rows.lo + layer_terms.rows.hi == 0)
     return launch_with<false, Others..., Small>(&box, nullptr, walks, stream);
-  return addends_fit(a, WIDEST) ? launch_with<true, Others..., Small>(&box, &addends, walks, stream)
-                                : launch_with<true, Small>(&box, &addends, walks, stream);
+  return layer_terms_fit(a, WIDEST) ? launch_with<true, Others..., Small>(&box, &layer_terms, walks, stream)
+                                    : launch_with<true, Small>(&box, &layer_terms, walks, stream);
 }
 
 /* What the operation of a kernel with layers does (kernel.layers), with one of these shapes. */
 template <class Small, class... Others>
 int launch_layers(shapes<Small, Others...>, const absorb_args *args, void *cuda_stream) {
   const cudaStream_t stream = (cudaStream_t)cuda_stream;
-  if (Small::media > absorbing::WHOLE_MEDIA || !addends_fit(*args, Small::tile_x)) {
+  if (Small::media > absorbing::WHOLE_MEDIA || !layer_terms_fit(*args, Small::tile_x)) {
     const int status = launch(shapes<Others..., Small>(), &args->field, cuda_stream);
     return status == cudaSuccess ? operation_absorb_cuda(args, cuda_stream) : status;
   }

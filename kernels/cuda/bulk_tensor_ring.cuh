@@ -12,17 +12,17 @@ namespace bulk_tensor {
 /* The most that a launch reads of its own points besides u, in the order of their places in a slot (shape). */
 constexpr int OPERANDS_MOST = EQUATION_MEDIA + 5 + MEMORIES_MAX;
 
-/* The tensors and their boxes. z 0 is plane z_begin - 4 of u, plane z_begin of operands, 0 of `addends`. */
+/* The tensors and their boxes. z 0 is plane z_begin - 4 of u, plane z_begin of operands, 0 of `layer terms`. */
 struct maps {
   CUtensorMap plane, side; /* of u; point (0, 0) is the first ghost */
   CUtensorMap operand[OPERANDS_MOST];
-  CUtensorMap addends; /* LAYERED: what the layers along x add to the rows of the slab */
+  CUtensorMap layer_terms; /* LAYERED: what the layers along x add to the rows of the slab */
 };
 
-/* LAYERED, rows with addends of absorbing layers at one or both ends: a row has addends for its first `lo` points and
- * its last `hi`, each 0 or `width`; no tile has points of both. Row 0 of the launch is row y of the addends. A box has
- * `pitch` columns; those of the high layer are `high` planes further on and begin at point `first` (absorb_addends). */
-struct row_addends {
+/* LAYERED, rows with layer terms of absorbing layers at one or both ends: a row has layer terms for its first `lo` points and
+ * its last `hi`, each 0 or `width`; no tile has points of both. Row 0 of the launch is row y of the layer terms. A box has
+ * `pitch` columns; those of the high layer are `high` planes further on and begin at point `first` (absorb_layer_terms). */
+struct layer_term_rows {
   int lo, hi, width, pitch, high, first, y;
 };
 constexpr int ADDENDS_MOST = 32; /* of `pitch` */
@@ -53,7 +53,7 @@ struct wave {
   unsigned *progress, before;
   bool beside;
   row_ends ends;
-  row_addends addends;
+  layer_term_rows layer_terms;
 };
 
 /* A place in a ring of SLOTS: the slot, and how often, modulo 2, the ring was gone round. */
@@ -70,12 +70,12 @@ template <int SLOTS> struct turn {
 
 /* Where a block's things are in shared memory. */
 template <class S> struct layout {
-  float *ring, *operands, *centres, *addends;
+  float *ring, *operands, *centres, *layer_terms;
   barrier *full, *empty, *operands_full, *operands_empty;
 
   __device__ __forceinline__ explicit layout(float *shared)
       : ring(shared), operands(ring + S::stages * S::slot),
-        centres(operands + S::operand_stages * S::operand_slot), addends(shared + S::addends),
+        centres(operands + S::operand_stages * S::operand_slot), layer_terms(shared + S::layer_terms),
         full(reinterpret_cast<barrier *>(shared + S::floats)), empty(full + S::stages),
         operands_full(empty + S::stages), operands_empty(operands_full + S::operand_stages) {}
 
@@ -112,13 +112,13 @@ template <class S> struct job {
 /* What is fetched to finish a block's points besides u. */
 struct operand_boxes {
   bool medium[EQUATION_MEDIA];
-  int columns; /* of addends; 0: none */
-  int y, z;    /* where its addends begin in the map: of the first output plane */
+  int columns; /* of layer terms; 0: none */
+  int y, z;    /* where its layer terms begin in the map: of the first output plane */
 };
 
 template <class S>
-__device__ __forceinline__ operand_boxes boxes_of(const kernel_args &a, const row_addends &t, const job<S> &j,
-                                                  bool layered) {
+__device__ __forceinline__ operand_boxes boxes_of(const kernel_args &a, const layer_term_rows &t,
+                                                  const job<S> &j, bool layered) {
   const bool low = j.x<t.lo, high = t.hi> 0 && j.x + S::tile_x > a.nx - t.hi;
   operand_boxes boxes = {
       {}, layered && (low || high) ? t.pitch : 0, t.y + j.y, a.z_begin + j.z + (low ? 0 : t.high)};
@@ -184,7 +184,8 @@ template <class S, bool LAYERED> struct filler {
       if (k >= S::media || boxes.medium[k])
         copy_box(slot + k * S::tile, &m.operand[k], mine.x, mine.y, mine.z + plane, full);
     if (boxes.columns)
-      copy_box(at.addends + t.slot * S::addends_slot, &m.addends, 0, boxes.y, boxes.z + plane, full);
+      copy_box(at.layer_terms + t.slot * S::layer_terms_slot, &m.layer_terms, 0, boxes.y, boxes.z + plane,
+               full);
   }
 };
 

@@ -34,9 +34,9 @@ template <class Launch> int of_equation(enum equation q, const Launch &launch) {
   }
 }
 
-/* What layers along x add (absorb_addends), for a sweep to add to the points that are in no other layer: those of rows
+/* What layers along x add (absorb_layer_terms), for a sweep to add to the points that are in no other layer: those of rows
  * [y_begin, y_end) of planes [z_begin, z_end). A row has `lo` and `hi` points in layers. */
-struct row_sums {
+struct layer_term_rows {
   const float *values;
   int lo, hi, pitch, high, first;
   int y_begin, y_end, z_begin, z_end;
@@ -46,7 +46,7 @@ struct row_sums {
 struct cut {
   int x, y;
   int planes;
-  row_sums sums; /* of LAYERED shapes */
+  layer_term_rows layer_terms; /* of LAYERED shapes */
 };
 
 /* A shape of a kernel as the host sees it. */
@@ -146,11 +146,11 @@ template <int N> struct choice {
   }
 
   /* What a cuda_kernel does (kernel.h); the z range may be empty. */
-  int launch(const kernel_args *args, void *stream, const row_sums &sums = {}) const {
+  int launch(const kernel_args *args, void *stream, const layer_term_rows &layer_terms = {}) const {
     if (args->z_end <= args->z_begin || status != cudaSuccess) return (int)status;
     selection s;
     cudaError_t done = select(args, &s);
-    s.p.c.sums = sums;
+    s.p.c.layer_terms = layer_terms;
     if (done == cudaSuccess) done = launch_plan(*s.v, s.p, args, (cudaStream_t)stream);
     return (int)(done == cudaSuccess ? images::launch(args, (cudaStream_t)stream) : done);
   }
@@ -161,10 +161,11 @@ template <int N> struct choice {
 /* The launcher of a technique, whose kernels are technique::sweep<shape>, and its shapes for equation Q. */
 #define STAR_LAUNCH(technique)                                                                               \
   template <class... Shapes>                                                                                 \
-  static int technique##_launch(const kernel_args *args, void *stream, const star::row_sums &sums = {}) {    \
+  static int technique##_launch(const kernel_args *args, void *stream,                                       \
+                                const star::layer_term_rows &layer_terms = {}) {                             \
     static const star::choice<sizeof...(Shapes)> shapes(                                                     \
         star::variant_of<Shapes>(technique::sweep<Shapes>)...);                                              \
-    return shapes.launch(args, stream, sums);                                                                \
+    return shapes.launch(args, stream, layer_terms);                                                         \
   }
 #define STAR_LAUNCHER(technique, ...)                                                                        \
   STAR_LAUNCH(technique)                                                                                     \

@@ -6,7 +6,7 @@
  *
  *   shape     a tile's size, its threads and its ring        place    where a block is
  *   copier    a thread's share of the copies of a plane      points   a thread's points and their sums
- *   terms_pack, pack_sums    terms of a thread's points, and what layers add to them: of multi_stage alone */
+ *   terms_pack, pack_layer_terms    terms of a thread's points, and what layers add to them: of multi_stage alone */
 #ifndef STENCIL_STAR_CUH
 #define STENCIL_STAR_CUH
 
@@ -51,11 +51,11 @@ template <class S> __device__ __forceinline__ int centre_slot(int slot) {
 
 /* Where a block is: its tile's first point and its output planes. */
 template <class S> struct place {
-  const row_sums &sums;
+  const layer_term_rows &layer_terms;
   int x, y, z_begin, z_end;
   unsigned corner; /* of the tile in a plane, floats; below 2^32, as 24 planes or more fit the memory */
 
-  __device__ __forceinline__ place(const kernel_args &a, const cut &c) : sums(c.sums) {
+  __device__ __forceinline__ place(const kernel_args &a, const cut &c) : layer_terms(c.layer_terms) {
     const int tile = (int)(blockIdx.x % (unsigned)(c.x * c.y)),
               chunk = (int)(blockIdx.x / (unsigned)(c.x * c.y));
     x = tile % c.x * S::tile_x, y = tile / c.x * S::tile_y;
@@ -265,16 +265,17 @@ __device__ __forceinline__ void store_once(float *to, const float v[PACK], int l
 }
 
 /* What layers along x add to a thread's packs, one a row. */
-template <class S> struct pack_sums {
-  const row_sums &all;
+template <class S> struct pack_layer_terms {
+  const layer_term_rows &all;
   const float *from = nullptr; /* of the first row in plane 0 */
   unsigned points = 0;         /* bits: those in a layer */
-  float x[S::rows][PACK] = {};
-  unsigned added[S::rows] = {}; /* bits: those that get x */
+  float values[S::rows][PACK] = {};
+  unsigned points_of[S::rows] = {}; /* bits: those that get one, of each row */
 
   /* Of the packs at point x of rows from `row` on. */
-  __device__ __forceinline__ pack_sums(const kernel_args &a, const row_sums &sums, int x, int row)
-      : all(sums) {
+  __device__ __forceinline__ pack_layer_terms(const kernel_args &a, const layer_term_rows &rows, int x,
+                                              int row)
+      : all(rows) {
     if (!S::layered) return;
     const bool low = x < all.lo;
 #pragma unroll
@@ -286,8 +287,8 @@ template <class S> struct pack_sums {
   /* Asks for those of plane z, row j of the thread's. */
   __device__ __forceinline__ void expect(const kernel_args &a, int z, int j, int row) {
     if (!S::layered) return;
-    added[j] = row >= all.y_begin && row < all.y_end && z >= all.z_begin && z < all.z_end ? points : 0;
-    if (added[j]) load(x[j], from + ((ptrdiff_t)z * a.ny + j) * all.pitch);
+    points_of[j] = row >= all.y_begin && row < all.y_end && z >= all.z_begin && z < all.z_end ? points : 0;
+    if (points_of[j]) load(values[j], from + ((ptrdiff_t)z * a.ny + j) * all.pitch);
   }
 };
 
@@ -304,11 +305,11 @@ template <class S> struct points {
   float sums[2 * RADIUS][S::rows][PACK] = {};
   float m[S::rows][EQUATION_MEDIA][PACK], before[S::rows][PACK];
   terms_pack<typename S::terms_kind> terms[S::rows];
-  pack_sums<S> layers;
+  pack_layer_terms<S> layer_terms;
 
   __device__ __forceinline__ points(const kernel_args &args, const place<S> &t, int worker)
-      : a(args), tile(t),
-        layers(args, t.sums, t.x + worker % S::threads_x * PACK, t.y + worker / S::threads_x * S::rows) {
+      : a(args), tile(t), layer_terms(args, t.layer_terms, t.x + worker % S::threads_x * PACK,
+                                      t.y + worker / S::threads_x * S::rows) {
     const int x = worker % S::threads_x * PACK, y = worker / S::threads_x * S::rows;
     own = (size_t)(S::halo_y + y) * S::pitch + (size_t)(RADIUS + x);
     own_row = t.y + y, rows = a.ny - own_row, lanes = a.nx - (t.x + x);
@@ -354,8 +355,8 @@ template <class S> struct points {
 #pragma unroll
       for (int i = 0; i < PACK; i++)
         if (!a.medium[k]) m[j][k][i] = a.scale[k];
-    terms[j].template finish<S::equation, media_of<S::equation>>(done, m[j], u, before[j], a.terms,
-                                                                 layers.x[j], layers.added[j]);
+    terms[j].template finish<S::equation, media_of<S::equation>>(
+        done, m[j], u, before[j], a.terms, layer_terms.values[j], layer_terms.points_of[j]);
     terms[j].store(a.terms, [&](float *field, const float v[PACK]) {
       store_once(first(field, z) + j * a.pitch, v, exist);
     });
@@ -375,7 +376,7 @@ template <class S> struct points {
         if (a.medium[k]) load_once(m[j][k], first(a.medium[k], z) + row * (ptrdiff_t)a.pitch, exist);
       if (reads_before<S::equation>) ask(before[j], a.before ? a.before : a.out, 0);
       terms[j].load(a.terms, ask);
-      layers.expect(a, z, j, own_row + j);
+      layer_terms.expect(a, z, j, own_row + j);
     }
   }
 };

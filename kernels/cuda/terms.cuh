@@ -71,12 +71,12 @@ template <class Terms> struct terms_pack {
     for (int l = 0; l < Terms::memories; l++) put(t.memory[l], r[l]);
   }
 
-  /* From the sums of the pack to its new values. m: MEDIA factors, a pack each; x: what layers add to points whose bits
-   * are set. */
+  /* From the sums of the pack to its new values. m: MEDIA factors, a pack each. layer_term: for the points
+   * whose bits are set. */
   template <enum equation Q, int MEDIA>
   __device__ __forceinline__ void finish(float sum[PACK], const float m[][PACK], const float u[PACK],
-                                         const float before[PACK], const kernel_terms &t, const float x[PACK],
-                                         unsigned added) {
+                                         const float before[PACK], const kernel_terms &t,
+                                         const float layer_term[PACK], unsigned points) {
 #pragma unroll
     for (int i = 0; i < PACK; i++) {
       float here[EQUATION_MEDIA];
@@ -86,9 +86,10 @@ template <class Terms> struct terms_pack {
       const float star =
           terms_bracket(&t, Terms::density, Terms::memories, Terms::gradient, sum[i], u[i], &p);
       sum[i] = point_next(Q, star, here, u[i], before[i], 2.0f);
-      if (added >> i & 1) {
-        const float gain = terms_gain(&t, Terms::memories, Terms::gradient, point_gain(Q, here), x[i], &p);
-        sum[i] = __fmaf_rn(gain, x[i], sum[i]);
+      if (points >> i & 1) {
+        const float gain =
+            terms_gain(&t, Terms::memories, Terms::gradient, point_gain(Q, here), layer_term[i], &p);
+        sum[i] = __fmaf_rn(gain, layer_term[i], sum[i]);
       }
       g[i] = p.g;
 #pragma unroll

@@ -37,13 +37,13 @@ GHOSTS_INLINE float terms_bracket(const kernel_terms *t, bool density, int memor
   return memories ? B - sum : B;
 }
 
-/* What multiplies x, which layers or a source add at a point of this gain. */
-GHOSTS_INLINE float terms_gain(const kernel_terms *t, int memories, bool gradient, float gain, float x,
+/* The factor of `term`, a layer term or what a source adds, at a point of this gain. */
+GHOSTS_INLINE float terms_gain(const kernel_terms *t, int memories, bool gradient, float gain, float term,
                                terms_point *p) {
   float sum = 0;
-  if (gradient) p->g = fmaf(p->recalled, x, p->g);
+  if (gradient) p->g = fmaf(p->recalled, term, p->g);
   for (int l = 0; l < memories; l++) {
-    p->r[l] = fmaf(t->b[l] * p->kappa, x, p->r[l]);
+    p->r[l] = fmaf(t->b[l] * p->kappa, term, p->r[l]);
     sum = l > 0 ? sum + t->b[l] : t->b[l];
   }
   return memories ? gain * fmaf(-p->kappa, sum, 1) : gain;
@@ -74,15 +74,15 @@ GHOSTS_INLINE float terms_bracket_at(const kernel_args *a, ptrdiff_t at, float B
   return B;
 }
 
-/* `out` of a point in memory, of this gain, with x added. */
-GHOSTS_INLINE float terms_add(const kernel_args *a, ptrdiff_t at, float gain, float x, float out) {
+/* `out` of a point in memory, of this gain, with `term` added. */
+GHOSTS_INLINE float terms_add(const kernel_args *a, ptrdiff_t at, float gain, float term, float out) {
   const kernel_terms *t = &a->terms;
   if (t->memories || t->recalled) {
     terms_point p = terms_load(t, at);
-    gain = terms_gain(t, t->memories, t->recalled != 0, gain, x, &p);
+    gain = terms_gain(t, t->memories, t->recalled != 0, gain, term, &p);
     terms_store(t, at, &p);
   }
-  return fmaf(gain, x, out);
+  return fmaf(gain, term, out);
 }
 
 #endif

@@ -11,27 +11,27 @@
 #include "kernels/host_share.h"
 
 enum {
-  LAYERS_AHEAD = 3,                 /* rows */
-  PSI_MOST = GROUP + ABSORB_BEYOND, /* psi that the points of a course need */
-  SUMS_SLACK = 32,                  /* the longest vectors together */
-  SUMS_ROW = BLOCK_X + SUMS_SLACK   /* a vector may end beyond the block */
+  LAYERS_AHEAD = 3,                           /* rows */
+  PSI_MOST = GROUP + ABSORB_BEYOND,           /* psi that the points of a course need */
+  LAYER_TERM_SLACK = 32,                      /* the longest vectors together */
+  LAYER_TERM_ROW = BLOCK_X + LAYER_TERM_SLACK /* a vector may end beyond the block */
 };
 enum { PROFILE_A, PROFILE_B, PROFILE_PSI_A, PROFILE_PSI_B, PROFILES };
 
 /* What layers add to the second derivative in the rows of a group, from the block's first point on. -0, which changes
  * nothing, at points in no layer. */
-typedef struct layer_sums {
+typedef struct layer_term_rows {
   bool
       whole; /* all points of the rows are set; else those of vectors that begin before low_end or end after high_begin */
   bool blank;              /* -0 is at all of them beside the layers along x */
   int x_begin, points;     /* of the block */
   int low_end, high_begin; /* of the layers along x, from x_begin on */
   float start[GROUP];      /* what a row's points hold before anything is added */
-  _Alignas(64) float row[GROUP][SUMS_ROW];
+  _Alignas(64) float row[GROUP][LAYER_TERM_ROW];
   /* Coefficients of the points in layers along x, at low and at high x, as x ascends: of point x at ABSORB_BEYOND + x -
    * (the layer's first point in the block), of psi t points further inward t places on. */
-  float profile[2][PROFILES][SUMS_ROW];
-} layer_sums;
+  float profile[2][PROFILES][LAYER_TERM_ROW];
+} layer_term_rows;
 
 /* Points of a block that lie in the layer along x at its low or its high face: [begin, end). */
 typedef struct x_layer {
@@ -54,20 +54,20 @@ static inline int x_inmost(const absorb_axis *s, int inward) {
 }
 
 /* Fills the profile of the layer at one end of the block. Past its inmost point psi have no coefficients. */
-static inline void layer_profile_init(layer_sums *s, const absorb_args *a, int inward, x_layer l) {
+static inline void layer_profile_init(layer_term_rows *s, const absorb_args *a, int inward, x_layer l) {
   const float *from = a->axis[0].coefficients;
   const int points = l.end - l.begin, face = inward > 0 ? 0 : a->axis[0].points - 1;
   for (int p = 0, count; p < PROFILES && points > 0; p++, from += count) {
     float *to = s->profile[inward < 0][p];
     count = a->width + (p < PROFILE_PSI_A ? 0 : ABSORB_BEYOND);
-    memset(to, 0, (size_t)(points + SUMS_SLACK) * sizeof *to);
+    memset(to, 0, (size_t)(points + LAYER_TERM_SLACK) * sizeof *to);
     const int outer = inward * ((inward > 0 ? l.begin : l.end - 1) - face); /* the block's outermost point */
     for (int i = larger(outer - ABSORB_BEYOND, 0); i < smaller(outer + points + ABSORB_BEYOND, count); i++)
       to[face + inward * i - l.begin + ABSORB_BEYOND] = from[i];
   }
 }
 
-static inline void layer_sums_init(layer_sums *s, const absorb_args *a, int x_begin, int x_end) {
+static inline void layer_terms_init(layer_term_rows *s, const absorb_args *a, int x_begin, int x_end) {
   const absorb_axis *x = &a->axis[0];
   s->whole = s->blank = false;
   s->x_begin = x_begin;
@@ -79,16 +79,16 @@ static inline void layer_sums_init(layer_sums *s, const absorb_args *a, int x_be
 }
 
 /* What is to be added to `points` points from x on; NULL: nothing. */
-static inline const float *layer_sums_at(const layer_sums *s, int x, int points) {
+static inline const float *layer_terms_at(const layer_term_rows *s, int x, int points) {
   return s->whole || x < s->low_end || x + points > s->high_begin ? s->row[0] + x : NULL;
 }
 
 /* Of `points` points from x on, how many to take at once, `step` at a time: those that something is to be added to, or
  * those that nothing is. */
-static inline int layer_sums_run(const layer_sums *s, int x, int points, int step) {
-  const bool some = layer_sums_at(s, x, step) != NULL;
+static inline int layer_terms_run(const layer_term_rows *s, int x, int points, int step) {
+  const bool some = layer_terms_at(s, x, step) != NULL;
   int run = step;
-  while (run + step <= points && (layer_sums_at(s, x + run, step) != NULL) == some) run += step;
+  while (run + step <= points && (layer_terms_at(s, x + run, step) != NULL) == some) run += step;
   return run;
 }
 

@@ -21,7 +21,7 @@ INLINE vec_axis axis_of(const absorb_args *a, int axis) {
 
 /* psi and zeta before a step, then after it, and what to add to the second derivative. */
 typedef struct vec_state {
-  vec psi[PSI_MOST], zeta[GROUP], added[GROUP];
+  vec psi[PSI_MOST], zeta[GROUP], layer_term[GROUP];
 } vec_state;
 
 /* d(psi)/ds from psi[0 .. 3]. */
@@ -50,13 +50,13 @@ INLINE void add_along(const vec_axis *c, const vec_profile *p, const float *u, p
     for (int r = 3; r >= 1; r--) second = vec_fma(c->weight[r], v[k - r] + v[k + r], second);
     second = vec_fma(c->center, v[k], second);
     s->zeta[k] = vec_fma(p->a[k], s->zeta[k], p->b[k] * (second + slope));
-    s->added[k] = slope + s->zeta[k];
+    s->layer_term[k] = slope + s->zeta[k];
   }
 }
 
 /* --- along y and z ---------------------------------------------------------------------------------------------- */
 
-/* Adds to the sums of one vector of a course's rows, `x` points on; `lanes` of it. */
+/* Adds to the layer terms of one vector of a course's rows, `x` points on; `lanes` of it. */
 INLINE void add_course(const vec_axis *c, const vec_profile *p, const course *r, int x, const int count,
                        const int lanes) {
   vec_state s;
@@ -69,7 +69,7 @@ INLINE void add_course(const vec_axis *c, const vec_profile *p, const course *r,
   for (int k = 0; k < count; k++) {
     store_lanes(r->psi_out[k] + x, s.psi[k], lanes);
     store_lanes(r->zeta[k] + x, s.zeta[k], lanes);
-    vec_store(r->sum[k] + x, vec_load(r->sum[k] + x) + s.added[k]);
+    vec_store(r->sum[k] + x, vec_load(r->sum[k] + x) + s.layer_term[k]);
   }
 #pragma GCC unroll 4
   for (int k = 0; k < count; k++)
@@ -82,7 +82,7 @@ INLINE void add_course(const vec_axis *c, const vec_profile *p, const course *r,
   for (int t = count; t < r->stored; t++) store_lanes(r->psi_out[t] + x, s.psi[t], lanes);
 }
 
-/* Adds to the sums of `points` points of a course's rows; count: r->count, as a constant. */
+/* Adds to the layer terms of `points` points of a course's rows; count: r->count, as a constant. */
 INLINE void add_rows(const absorb_args *a, int axis, const course *r, int points, const int count) {
   const vec_axis c = axis_of(a, axis);
   vec_profile p;
@@ -107,20 +107,20 @@ static __attribute__((noinline)) void add_group(const absorb_args *a, int axis, 
 
 /* --- along x ---------------------------------------------------------------------------------------------------- */
 
-/* Sets the sums of a vector of the layer `l` along x, its other lanes to where they start. inward and whole are
+/* Sets the layer terms of a vector of the layer `l` along x, its other lanes to where they start. inward and whole are
  * constants; whole: all lanes are points, and all psi that they need are in the layer. Loads terms of the next plane
  * before it stores this one's, which may lie at the same place of another page: processors take one for the other. */
 INLINE void add_x(const absorb_args *a, const vec_axis *c, const int inward, const bool whole, x_layer l,
-                  row_points at, layer_sums *sums) {
+                  row_points at, layer_term_rows *layer_terms) {
   const absorb_axis *axis = &a->axis[0];
   const kernel_args *f = &a->field;
-  const absorb_addends t = absorb_addends_of(axis, a->width, f->nz);
+  const absorb_layer_terms t = absorb_layer_terms_of(axis, a->width, f->nz);
   const ptrdiff_t layers = axis->lo + axis->hi, plane = layers * f->ny,
-                  addends_plane = (ptrdiff_t)t.pitch * f->ny;
+                  layer_terms_plane = (ptrdiff_t)t.pitch * f->ny;
   const int lanes = whole ? LANES : at.count, first = x_stored(axis, inward, at.x),
             last = x_inmost(axis, inward);
   const unsigned own = (1u << lanes) - 1;
-  const float(*profile)[SUMS_ROW] = sums->profile[inward < 0];
+  const float(*profile)[LAYER_TERM_ROW] = layer_terms->profile[inward < 0];
   const int place = ABSORB_BEYOND + at.x - l.begin;
   unsigned inside[ABSORB_BEYOND + 1];
   vec_profile p = {.a = {vec_load(profile[PROFILE_A] + place)}, .b = {vec_load(profile[PROFILE_B] + place)}};
@@ -135,33 +135,34 @@ INLINE void add_x(const absorb_args *a, const vec_axis *c, const int inward, con
   const float *u = f->in + (ptrdiff_t)f->plane * at.z + (ptrdiff_t)f->pitch * at.y + at.x,
               *psi_in = axis->psi_in + state;
   float *psi_out = axis->psi_out + state,
-        *addend = a->addends + absorb_addend_at(&t, f->ny, inward < 0, (absorb_point){at.z, at.y, at.x}),
-        *sum = sums->row[0] + (at.x - sums->x_begin);
-  vec next = load_lanes(addend, lanes);
-  for (int k = 0; k < at.planes;
-       k++, u += f->plane, psi_in += plane, psi_out += plane, addend += addends_plane, sum += SUMS_ROW) {
+        *stored =
+            a->layer_terms + absorb_layer_term_at(&t, f->ny, inward < 0, (absorb_point){at.z, at.y, at.x}),
+        *sum = layer_terms->row[0] + (at.x - layer_terms->x_begin);
+  vec next = load_lanes(stored, lanes);
+  for (int k = 0; k < at.planes; k++, u += f->plane, psi_in += plane, psi_out += plane,
+           stored += layer_terms_plane, sum += LAYER_TERM_ROW) {
     vec_state s;
     const vec now = next;
     prefetch(psi_in + LAYERS_AHEAD * layers), prefetch(psi_out + LAYERS_AHEAD * layers);
-    prefetch(addend + LAYERS_AHEAD * t.pitch);
+    prefetch(stored + LAYERS_AHEAD * t.pitch);
 #pragma GCC unroll 4
     for (int i = 0; i <= ABSORB_BEYOND; i++) {
       const float *psi = psi_in + i * inward;
       s.psi[i] = whole ? vec_load(psi) : vec_load_some(psi, inside[i]);
     }
-    if (k + 1 < at.planes) next = load_lanes(addend + addends_plane, lanes);
+    if (k + 1 < at.planes) next = load_lanes(stored + layer_terms_plane, lanes);
     s.zeta[0] = now - slope_of(c, s.psi);
     add_along(c, &p, u, inward, 1, &s);
-    const vec added = vec_set(0) + s.added[0];
+    const vec layer_term = vec_set(0) + s.layer_term[0];
     store_lanes(psi_out, s.psi[0], lanes);
-    store_lanes(addend, added, lanes);
-    vec_store(sum, whole ? added : vec_where(own, added, vec_set(sums->start[k])));
+    store_lanes(stored, layer_term, lanes);
+    vec_store(sum, whole ? layer_term : vec_where(own, layer_term, vec_set(layer_terms->start[k])));
   }
 }
 
-/* Sets the sums of the rows' points in the layer along x at one face, whole vectors from the face on. */
+/* Sets the layer terms of the rows' points in the layer along x at one face, whole vectors from the face on. */
 INLINE void add_end(const absorb_args *a, const vec_axis *c, const int inward, row_points rows,
-                    layer_sums *sums) {
+                    layer_term_rows *layer_terms) {
   const x_layer l = x_layer_of(a, inward, rows.x, rows.x + rows.count);
   const int last = x_inmost(&a->axis[0], inward), rest = (l.end - l.begin) % LANES;
   row_points at = rows;
@@ -171,17 +172,18 @@ INLINE void add_end(const absorb_args *a, const vec_axis *c, const int inward, r
         inward > 0 ? first + LANES - 1 + ABSORB_BEYOND <= last : first - ABSORB_BEYOND >= last;
     at.count = inward < 0 && at.x == l.begin && rest ? rest : smaller(l.end - at.x, LANES);
     if (inside && at.count == LANES)
-      add_x(a, c, inward, true, l, at, sums);
+      add_x(a, c, inward, true, l, at, layer_terms);
     else
-      add_x(a, c, inward, false, l, at, sums);
+      add_x(a, c, inward, false, l, at, layer_terms);
   }
 }
 
 /* The same at both faces. */
-static __attribute__((noinline)) void add_ends(const absorb_args *a, row_points rows, layer_sums *sums) {
+static __attribute__((noinline)) void add_ends(const absorb_args *a, row_points rows,
+                                               layer_term_rows *layer_terms) {
   const vec_axis c = axis_of(a, 0);
-  add_end(a, &c, 1, rows, sums);
-  add_end(a, &c, -1, rows, sums);
+  add_end(a, &c, 1, rows, layer_terms);
+  add_end(a, &c, -1, rows, layer_terms);
 }
 
 /* --- all axes --------------------------------------------------------------------------------------------------- */
@@ -205,16 +207,16 @@ INLINE void add_planes(const absorb_args *a, row_points rows, const absorb_place
   }
 }
 
-/* Sets points [begin, end) of a row of sums, and what vectors hold beyond; end may be less than begin. */
+/* Sets points [begin, end) of a row of layer terms, and what vectors hold beyond; end may be less than begin. */
 INLINE void fill_sums(float *row, int begin, int end, float value) {
   const vec v = vec_set(value);
   for (int x = begin; x < end; x += LANES) vec_store(row + x, v);
 }
 
-/* Starts the sums of `planes` rows: all of them, or those beside layers along x. */
-INLINE void start_sums(layer_sums *s, const int planes) {
-  const int low = s->whole ? s->points : smaller(s->low_end + SUMS_SLACK, s->points),
-            high = s->whole ? s->points : larger(s->high_begin - SUMS_SLACK, 0);
+/* Starts the layer terms of `planes` rows: all of them, or those beside layers along x. */
+INLINE void start_layer_terms(layer_term_rows *s, const int planes) {
+  const int low = s->whole ? s->points : smaller(s->low_end + LAYER_TERM_SLACK, s->points),
+            high = s->whole ? s->points : larger(s->high_begin - LAYER_TERM_SLACK, 0);
   if (s->blank && !s->whole) return;
   s->blank = !s->whole;
   for (int k = 0; k < planes; k++) {
@@ -223,23 +225,24 @@ INLINE void start_sums(layer_sums *s, const int planes) {
   }
 }
 
-/* Finds the sums of rows y of `planes` planes from z on. */
-INLINE void add_layers(const absorb_args *a, block b, int z, const int planes, int y, layer_sums *sums) {
+/* Finds the layer terms of rows y of `planes` planes from z on. */
+INLINE void add_layers(const absorb_args *a, block b, int z, const int planes, int y,
+                       layer_term_rows *layer_terms) {
   const absorb_place at_y = absorb_locate(&a->axis[1], y);
   const row_points rows = {z, y, b.x_begin, b.x_end - b.x_begin, planes};
   row_points one = rows;
   absorb_place at_z[GROUP];
   float *sum[GROUP];
   course c;
-  sums->whole = at_y.inward != 0;
+  layer_terms->whole = at_y.inward != 0;
   for (int k = 0; k < planes; k++) {
     at_z[k] = absorb_locate(&a->axis[2], z + k);
-    sums->start[k] = at_y.inward || at_z[k].inward ? 0.0f : -0.0f;
-    sum[k] = sums->row[k];
-    sums->whole |= at_z[k].inward != 0;
+    layer_terms->start[k] = at_y.inward || at_z[k].inward ? 0.0f : -0.0f;
+    sum[k] = layer_terms->row[k];
+    layer_terms->whole |= at_z[k].inward != 0;
   }
-  start_sums(sums, planes);
-  add_ends(a, rows, sums);
+  start_layer_terms(layer_terms, planes);
+  add_ends(a, rows, layer_terms);
   one.planes = 1;
   for (int k = 0; k < planes && at_y.inward; k++, one.z++) {
     course_find(&c, a, 1, at_y, one, sum + k);

@@ -125,15 +125,15 @@ INLINE void within(const vec_weights *w, const float *u, ptrdiff_t row, const bo
 /* The same with terms (terms.h). */
 INLINE vec advance_terms(const vec_weights *w, const kernel_args *a, const enum equation equation,
                          ptrdiff_t at, int lanes, vec star, const vec *m, vec u, vec before,
-                         const float *added) {
+                         const float *layer_terms) {
   const kernel_terms *t = &a->terms;
-  const vec x = added ? vec_load(added) : vec_set(0), one = vec_set(1);
+  const vec x = layer_terms ? vec_load(layer_terms) : vec_set(0), one = vec_set(1);
   vec gain = vec_gain(equation, m), kappa = one, sum = one, strength = one;
   if (t->density) star = vec_fma(-vec_load(t->density + at), u, star);
   if (t->recalled) {
     const vec recalled = vec_load(t->recalled + at);
     vec g = vec_fma(recalled, star, load_lanes(t->gradient + at, lanes));
-    if (added) g = vec_fma(recalled, x, g);
+    if (layer_terms) g = vec_fma(recalled, x, g);
     store_lanes(t->gradient + at, g, lanes);
   }
   if (t->memories) kappa = vec_load(t->loss + at);
@@ -142,7 +142,7 @@ INLINE vec advance_terms(const vec_weights *w, const kernel_args *a, const enum 
     vec r = vec_fma(vec_set(t->a[l]), load_lanes(t->memory[l] + at, lanes), b * star);
     sum = l ? (vec)(sum + r) : r;
     strength = l ? (vec)(strength + vec_set(t->b[l])) : vec_set(t->b[l]);
-    if (added) r = vec_fma(b, x, r);
+    if (layer_terms) r = vec_fma(b, x, r);
     store_lanes(t->memory[l] + at, r, lanes);
   }
   if (t->memories) {
@@ -150,13 +150,13 @@ INLINE vec advance_terms(const vec_weights *w, const kernel_args *a, const enum 
     gain = gain * vec_fma(-kappa, strength, one);
   }
   const vec next = vec_next(equation, star, m, u, before, w->two);
-  return added ? vec_fma(gain, x, next) : next;
+  return layer_terms ? vec_fma(gain, x, next) : next;
 }
 
-/* What the equation makes of a star; `at` is the first point's place in its field. added: what layers add to the star,
+/* What the equation makes of a star; `at` is the first point's place in its field. layer_terms: what layers add to the star,
  * or NULL. */
 INLINE vec advance(const vec_weights *w, const kernel_args *a, const enum equation equation, const bool terms,
-                   ptrdiff_t at, int lanes, vec star, const float *added) {
+                   ptrdiff_t at, int lanes, vec star, const float *layer_terms) {
   const equation_row *row = &EQUATIONS[equation];
   vec m[EQUATION_MEDIA], u = star, before = star;
   for (int i = 0; i < EQUATION_MEDIA; i++)
@@ -164,9 +164,9 @@ INLINE vec advance(const vec_weights *w, const kernel_args *a, const enum equati
   if (row->flags & READS_U) u = vec_load(a->in + at);
   if (row->levels > 1) before = load_lanes(a->out + at, lanes);
   if (terms && (row->flags & HAS_TERMS))
-    return advance_terms(w, a, equation, at, lanes, star, m, u, before, added);
+    return advance_terms(w, a, equation, at, lanes, star, m, u, before, layer_terms);
   const vec next = vec_next(equation, star, m, u, before, w->two);
-  return added ? vec_fma(vec_gain(equation, m), vec_load(added), next) : next;
+  return layer_terms ? vec_fma(vec_gain(equation, m), vec_load(layer_terms), next) : next;
 }
 
 /* Asks for the lines of `vectors` vectors of each plane from `next` on. */
@@ -183,11 +183,11 @@ INLINE void ask_lines(const float *next, ptrdiff_t plane, const int planes, cons
 }
 
 /* New points of `vectors` vectors of each of `planes` (constants, at most VECTORS and GROUP) planes from place `at` on;
- * `lanes` of a vector, if it is only one. `added`: what layers add in the first plane, the others SUMS_ROW apart, or
+ * `lanes` of a vector, if it is only one. `layer_terms`: what layers add in the first plane, the others LAYER_TERM_ROW apart, or
  * NULL. */
 INLINE void update(const vec_weights *w, const sweep *s, const enum equation equation, const bool terms,
-                   ptrdiff_t at, const float *added, const int planes, const int vectors, const int lanes,
-                   vec acc[GROUP][VECTORS]) {
+                   ptrdiff_t at, const float *layer_terms, const int planes, const int vectors,
+                   const int lanes, vec acc[GROUP][VECTORS]) {
   const kernel_args *a = s->args;
   ptrdiff_t row = (ptrdiff_t)a->pitch, plane = (ptrdiff_t)a->plane;
   const float *u = a->in + at;
@@ -207,7 +207,7 @@ INLINE void update(const vec_weights *w, const sweep *s, const enum equation equ
 #pragma GCC unroll 2
     for (int i = 0; i < vectors; i++)
       acc[k][i] = advance(w, a, equation, terms, at + k * plane + i * LANES, lanes, acc[k][i],
-                          added ? added + k * SUMS_ROW + i * LANES : NULL);
+                          layer_terms ? layer_terms + k * LAYER_TERM_ROW + i * LANES : NULL);
   for (int i = 0; i < s->asked.count; i++) ask_lines(s->asked.from[i] + at, plane, planes, vectors);
 }
 
@@ -215,7 +215,7 @@ INLINE void update(const vec_weights *w, const sweep *s, const enum equation equ
  * What the loop reads of the sweep is copied: no store can change it, so it stays in registers. relaxing: 0, or of steps
  * forward how many relaxations there are, as a constant: 1.13 to 1.15 times as fast. */
 INLINE void sweep_middle(const vec_weights *w, const sweep *of, const enum equation equation,
-                         const bool terms, const int relaxing, ptrdiff_t at, const float *added,
+                         const bool terms, const int relaxing, ptrdiff_t at, const float *layer_terms,
                          const int planes, int points) {
   kernel_args args = *of->args;
   if (relaxing) args.terms.memories = relaxing, args.terms.recalled = NULL, args.flat = false;
@@ -223,7 +223,7 @@ INLINE void sweep_middle(const vec_weights *w, const sweep *of, const enum equat
   for (const ptrdiff_t end = at + points; at < end; at += VECTORS * LANES) {
     float *out = args.out + at;
     vec acc[GROUP][VECTORS];
-    update(w, &s, equation, terms, at, added, planes, VECTORS, LANES, acc);
+    update(w, &s, equation, terms, at, layer_terms, planes, VECTORS, LANES, acc);
 #pragma GCC unroll 4
     for (int k = 0; k < planes; k++, out += args.plane) {
       opaque(out);
@@ -235,46 +235,46 @@ INLINE void sweep_middle(const vec_weights *w, const sweep *of, const enum equat
           vec_store(out + i * LANES, acc[k][i]);
       }
     }
-    if (added) added += VECTORS * LANES;
+    if (layer_terms) layer_terms += VECTORS * LANES;
   }
 }
 
 /* The middle of a group: functions of their own, since among the code for ends of rows the loop takes more
  * instructions. */
-#define MIDDLE(name, equation, terms, relaxing, added)                                                       \
+#define MIDDLE(name, equation, terms, relaxing, from)                                                        \
   static __attribute__((noinline)) void name(const vec_weights *w, const sweep *s, ptrdiff_t at,             \
-                                             const float *sums, int points) {                                \
-    (void)sums;                                                                                              \
-    sweep_middle(w, s, equation, terms, relaxing, at, added, GROUP, points);                                 \
+                                             const float *layer_terms, int points) {                         \
+    (void)layer_terms;                                                                                       \
+    sweep_middle(w, s, equation, terms, relaxing, at, from, GROUP, points);                                  \
   }
 #define EQUATION(constant, name, ...)                                                                        \
   MIDDLE(name##_middle, EQUATION_##constant, false, 0, NULL)                                                 \
-  MIDDLE(name##_layers_middle, EQUATION_##constant, false, 0, sums)                                          \
-  MIDDLE(name##_terms_middle, EQUATION_##constant, true, 0, sums)                                            \
-  MIDDLE(name##_relaxing_1, EQUATION_##constant, true, 1, sums)                                              \
-  MIDDLE(name##_relaxing_2, EQUATION_##constant, true, 2, sums)                                              \
-  MIDDLE(name##_relaxing_3, EQUATION_##constant, true, 3, sums)
+  MIDDLE(name##_layers_middle, EQUATION_##constant, false, 0, layer_terms)                                   \
+  MIDDLE(name##_terms_middle, EQUATION_##constant, true, 0, layer_terms)                                     \
+  MIDDLE(name##_relaxing_1, EQUATION_##constant, true, 1, layer_terms)                                       \
+  MIDDLE(name##_relaxing_2, EQUATION_##constant, true, 2, layer_terms)                                       \
+  MIDDLE(name##_relaxing_3, EQUATION_##constant, true, 3, layer_terms)
 #include "kernels/equations.def"
 #undef MIDDLE
 
 INLINE void middle_of(const vec_weights *w, const sweep *s, const enum equation equation, const bool terms,
-                      ptrdiff_t at, const float *added, const int planes, int points) {
+                      ptrdiff_t at, const float *layer_terms, const int planes, int points) {
   const kernel_args *a = s->args;
   const int relaxing = a->flat || a->terms.recalled ? 0 : a->terms.memories;
   if (planes < GROUP) {
-    sweep_middle(w, s, equation, terms, 0, at, added, planes, points);
+    sweep_middle(w, s, equation, terms, 0, at, layer_terms, planes, points);
     return;
   }
   switch (equation) {
 #define EQUATION(constant, name, ...)                                                                        \
   case EQUATION_##constant:                                                                                  \
     if (!terms)                                                                                              \
-      (added ? name##_layers_middle : name##_middle)(w, s, at, added, points);                               \
+      (layer_terms ? name##_layers_middle : name##_middle)(w, s, at, layer_terms, points);                   \
     else                                                                                                     \
       (relaxing == 1   ? name##_relaxing_1                                                                   \
        : relaxing == 2 ? name##_relaxing_2                                                                   \
        : relaxing == 3 ? name##_relaxing_3                                                                   \
-                       : name##_terms_middle)(w, s, at, added, points);                                      \
+                       : name##_terms_middle)(w, s, at, layer_terms, points);                                \
     break;
 #include "kernels/equations.def"
   default:;
@@ -314,7 +314,7 @@ INLINE void store_line(const ghost_line *l, float *out, vec v, bool around_cache
 
 /* A vector at an end of its rows, or of rows with images along y or z. */
 INLINE void sweep_edge(const vec_weights *w, const sweep *s, const enum equation equation, const bool terms,
-                       strip *t, int x, const float *added, const int planes) {
+                       strip *t, int x, const float *layer_terms, const int planes) {
   const kernel_args *a = s->args;
   const ptrdiff_t at = t->first + x;
   const int lanes = smaller(a->nx - x, LANES);
@@ -324,7 +324,7 @@ INLINE void sweep_edge(const vec_weights *w, const sweep *s, const enum equation
              right = s->whole && s->right.some && x == s->right.source;
   const ptrdiff_t plane = (ptrdiff_t)a->plane;
   vec acc[GROUP][VECTORS];
-  update(w, s, equation, terms, at, added, planes, 1, lanes, acc);
+  update(w, s, equation, terms, at, layer_terms, planes, 1, lanes, acc);
 #pragma GCC unroll 4
   for (int k = 0; k < planes; k++) acc[k][0] = vec_keep(acc[k][0], kept);
   if (t->row_images) store_images(s, t, a->out + at, planes, lanes, acc);
@@ -355,7 +355,7 @@ INLINE void prefetch_last(const kernel_args *a, const strip *t, const int planes
 }
 
 INLINE void sweep_rows(const vec_weights *w, const sweep *of, const enum equation equation, const bool terms,
-                       block b, int z, const int planes, layer_sums *sums) {
+                       block b, int z, const int planes, layer_term_rows *layer_terms) {
   const kernel_args *a = of->args;
   const bool one_by_one = of->x_count > 0 && !of->whole;
   const bool last_in_part = of->stream && b.x_end == a->nx && a->nx % LANES;
@@ -369,25 +369,27 @@ INLINE void sweep_rows(const vec_weights *w, const sweep *of, const enum equatio
     find_row_images(&t, a, y, planes);
     if (one_by_one) prefetch_ghosts(a, &t, planes);
     if (last_in_part) prefetch_last(a, &t, planes);
-    if (sums) add_layers(s->layers, b, z, planes, y, sums);
+    if (layer_terms) add_layers(s->layers, b, z, planes, y, layer_terms);
     int x = b.x_begin, begin = t.row_images ? b.x_end : (s->x_middle_begin + LINE - 1) / LINE * LINE,
         end = smaller(b.x_end, s->x_middle_end);
-#define ADDED(vectors) (sums ? layer_sums_at(sums, x - b.x_begin, (vectors)*LANES) : NULL)
+#define LAYER_TERMS(vectors)                                                                                 \
+  (layer_terms ? layer_terms_at(layer_terms, x - b.x_begin, (vectors)*LANES) : NULL)
     for (; x < smaller(begin, b.x_end); x += LANES)
-      sweep_edge(w, s, equation, terms, &t, x, ADDED(1), planes);
+      sweep_edge(w, s, equation, terms, &t, x, LAYER_TERMS(1), planes);
     const int step = VECTORS * LANES;
     for (int next; x + step <= end; x = next) {
-      next = x + (sums ? layer_sums_run(sums, x - b.x_begin, end - x, step) : (end - x) / step * step);
-      middle_of(w, s, equation, terms, t.first + x, ADDED(VECTORS), planes, next - x);
+      next = x + (layer_terms ? layer_terms_run(layer_terms, x - b.x_begin, end - x, step)
+                              : (end - x) / step * step);
+      middle_of(w, s, equation, terms, t.first + x, LAYER_TERMS(VECTORS), planes, next - x);
     }
-    for (; x < b.x_end; x += LANES) sweep_edge(w, s, equation, terms, &t, x, ADDED(1), planes);
-#undef ADDED
+    for (; x < b.x_end; x += LANES) sweep_edge(w, s, equation, terms, &t, x, LAYER_TERMS(1), planes);
+#undef LAYER_TERMS
     if (one_by_one) store_x_images(&t, s, planes);
   }
 }
 
 INLINE void sweep_block(const sweep *s, const enum equation equation, const bool terms, block b, int z_begin,
-                        int z_end, layer_sums *sums) {
+                        int z_end, layer_term_rows *layer_terms) {
   const kernel_args *a = s->args;
   vec_weights weights = {.center = vec_set(a->center), .two = vec_set(2)};
   for (int i = 0; i < EQUATION_MEDIA; i++) weights.scale[i] = vec_set(a->scale[i]);
@@ -403,11 +405,12 @@ INLINE void sweep_block(const sweep *s, const enum equation equation, const bool
     planes = z + GROUP <= z_end ? GROUP : 1;
     for (int i = 0; i < columns; i++) {
       const block c = host_column(a, b, i, columns);
-      if (sums && (columns > 1 || z == z_begin)) layer_sums_init(sums, s->layers, c.x_begin, c.x_end);
+      if (layer_terms && (columns > 1 || z == z_begin))
+        layer_terms_init(layer_terms, s->layers, c.x_begin, c.x_end);
       if (planes == GROUP)
-        sweep_rows(w, s, equation, terms, c, z, GROUP, sums);
+        sweep_rows(w, s, equation, terms, c, z, GROUP, layer_terms);
       else
-        sweep_rows(w, s, equation, terms, c, z, 1, sums);
+        sweep_rows(w, s, equation, terms, c, z, 1, layer_terms);
     }
   }
   leave();
@@ -419,12 +422,12 @@ INLINE void sweep_block(const sweep *s, const enum equation equation, const bool
     sweep_block(s, EQUATION_##constant, false, b, z_begin, z_end, NULL);                                     \
   }                                                                                                          \
   static void name##_layers_block(const sweep *s, block b, int z_begin, int z_end) {                         \
-    layer_sums sums;                                                                                         \
-    sweep_block(s, EQUATION_##constant, false, b, z_begin, z_end, &sums);                                    \
+    layer_term_rows layer_terms;                                                                             \
+    sweep_block(s, EQUATION_##constant, false, b, z_begin, z_end, &layer_terms);                             \
   }                                                                                                          \
   static void name##_terms_block(const sweep *s, block b, int z_begin, int z_end) {                          \
-    layer_sums sums;                                                                                         \
-    sweep_block(s, EQUATION_##constant, true, b, z_begin, z_end, s->layers ? &sums : NULL);                  \
+    layer_term_rows layer_terms;                                                                             \
+    sweep_block(s, EQUATION_##constant, true, b, z_begin, z_end, s->layers ? &layer_terms : NULL);           \
   }
 #include "kernels/equations.def"
 

@@ -4,7 +4,7 @@
  * registers:
  *
  *   along x, of all rows: a warp takes the layer of a row, a point a lane, and lanes shuffle. Of points that are also in
- *     another layer it leaves the addend.
+ *     another layer it leaves the layer term.
  *   along z and y: a thread goes through the layer, inward, with nine points of the field and four psi at hand; where
  *     these two cross it computes point by point what y adds.
  *
@@ -42,15 +42,15 @@ static __device__ __forceinline__ void revise(const kernel_args &f, bool images,
 
 /* A point's new value. */
 template <bool TERMS>
-static __device__ __forceinline__ float with_addend(const kernel_args &f, ptrdiff_t at, float gain, float x,
-                                                    float out) {
-  return TERMS ? terms_add(&f, at, gain, x, out) : fmaf(gain, x, out);
+static __device__ __forceinline__ float with_layer_term(const kernel_args &f, ptrdiff_t at, float gain,
+                                                        float layer_term, float out) {
+  return TERMS ? terms_add(&f, at, gain, layer_term, out) : fmaf(gain, layer_term, out);
 }
 
 /* Of one point in a layer along y or z: what its turn needs from memory besides what the turns before have read. */
 struct operands {
   float u, before, zeta, out, medium,
-      addend; /* u four points further on, psi three; the rest of the point itself */
+      layer_term; /* u four points further on, psi three; the rest of the point itself */
 };
 
 /* A thread on its way through a layer along axis 1 (y) or 2 (z), inward. */
@@ -61,7 +61,7 @@ template <int AXIS, bool TERMS> struct revisit {
   int i, inward; /* i: from the outer edge */
   absorb_point point;
   ptrdiff_t step, state_step, at, state; /* strides; the point in a field, in the state */
-  ptrdiff_t addend, addend_step;         /* the same of what a layer along x adds; -1: it is in none */
+  ptrdiff_t layer_term, layer_term_step; /* the same of what a layer along x adds; -1: it is in none */
   float u[2 * RADIUS + 1], psi[ABSORB_BEYOND + 1];
   operands next[ASKED];
 
@@ -77,9 +77,9 @@ template <int AXIS, bool TERMS> struct revisit {
     state = absorb_stored(&s, a.width, place, i) * state_stride +
             (AXIS == 1 ? (ptrdiff_t)p.z * (s.lo + s.hi) * nx : p.y * nx) + p.x;
     const absorb_place in_x = absorb_locate(&a.axis[0], p.x);
-    const absorb_addends addends = absorb_addends_of(&a.axis[0], a.width, f.nz);
-    addend = in_x.inward ? absorb_addend_at(&addends, f.ny, in_x.inward < 0, p) : -1;
-    addend_step = inward * (ptrdiff_t)addends.pitch * (AXIS == 1 ? 1 : f.ny);
+    const absorb_layer_terms layer_terms = absorb_layer_terms_of(&a.axis[0], a.width, f.nz);
+    layer_term = in_x.inward ? absorb_layer_term_at(&layer_terms, f.ny, in_x.inward < 0, p) : -1;
+    layer_term_step = inward * (ptrdiff_t)layer_terms.pitch * (AXIS == 1 ? 1 : f.ny);
 #pragma unroll
     for (int k = 0; k < 2 * RADIUS; k++) u[k] = f.in[at + (k - RADIUS) * step];
 #pragma unroll
@@ -100,9 +100,10 @@ template <int AXIS, bool TERMS> struct revisit {
   __device__ __forceinline__ void ask(int n) {
     const kernel_args &f = a.field;
     const ptrdiff_t then = at + n * step;
-    next[n % ASKED] = {f.in[then + RADIUS * step],     remembered(ABSORB_BEYOND + n),
-                       s.zeta[state + n * state_step], f.out[then],
-                       point_gain_at(&f, then),        addend < 0 ? 0 : a.addends[addend + n * addend_step]};
+    next[n % ASKED] = {
+        f.in[then + RADIUS * step],     remembered(ABSORB_BEYOND + n),
+        s.zeta[state + n * state_step], f.out[then],
+        point_gain_at(&f, then),        layer_term < 0 ? 0 : a.layer_terms[layer_term + n * layer_term_step]};
   }
   /* Finishes the point and goes on to the next, of which `left` are left. */
   __device__ __forceinline__ void turn(int left) {
@@ -115,7 +116,7 @@ template <int AXIS, bool TERMS> struct revisit {
 #pragma unroll
     for (int n = 0; n + 1 < ASKED; n++) next[n] = next[n + 1];
     i++, at += step, state += state_step;
-    if (addend >= 0) addend += addend_step;
+    if (layer_term >= 0) layer_term += layer_term_step;
     if (left >= ASKED) ask(ASKED - 1); /* before anything is stored: compilers move no load up */
     const float slope = absorb_slope(&s, psi[0], psi[1], psi[2], psi[3]);
     const float second = absorb_second(&s, AXIS == 1 ? a.field.wy : a.field.wz, u + RADIUS, 1);
@@ -125,10 +126,10 @@ template <int AXIS, bool TERMS> struct revisit {
 #pragma unroll
     for (int k = 1; k <= ABSORB_BEYOND; k++)
       if (k <= beyond) s.psi_out[here_state + k * state_step] = psi[k];
-    float sum = now.addend;
+    float sum = now.layer_term;
     if (AXIS == 2 && absorb_locate(&a.axis[1], point.y).inward) sum += absorb_along(&a, 1, point);
     sum += slope + zeta;
-    revise(a.field, images, point, here, with_addend<TERMS>(a.field, here, now.medium, sum, now.out));
+    revise(a.field, images, point, here, with_layer_term<TERMS>(a.field, here, now.medium, sum, now.out));
     (AXIS == 1 ? point.y : point.z) += inward;
 #pragma unroll
     for (int k = 0; k < 2 * RADIUS; k++) u[k] = u[k + 1];
@@ -156,8 +157,8 @@ struct row_lane {
   const row_group &rows;
   int x, layers; /* layers: points of a row of the state */
   bool reads, has_psi, owns;
-  int pitch;                   /* of the addends */
-  ptrdiff_t at, state, addend; /* of the first row's point */
+  int pitch;                       /* of the layer terms */
+  ptrdiff_t at, state, layer_term; /* of the first row's point */
   float psi_a, psi_b, zeta_a, zeta_b;
   float u[ROWS], before[ROWS], memory[ROWS];
 
@@ -177,9 +178,9 @@ struct row_lane {
     state = ((ptrdiff_t)rows.z * f.ny + rows.y) * layers +
             absorb_stored(&s, a.width, {0, inward}, has_psi ? k : 0);
     has_psi = has_psi && k < a.width; /* psi past the layer is 0, and not read */
-    const absorb_addends addends = absorb_addends_of(&s, a.width, f.nz);
-    pitch = addends.pitch;
-    addend = absorb_addend_at(&addends, f.ny, inward < 0, {rows.z, rows.y, x});
+    const absorb_layer_terms layer_terms = absorb_layer_terms_of(&s, a.width, f.nz);
+    pitch = layer_terms.pitch;
+    layer_term = absorb_layer_term_at(&layer_terms, f.ny, inward < 0, {rows.z, rows.y, x});
     psi_a = has_psi ? c[2 * a.width + k] : 0, psi_b = has_psi ? c[3 * a.width + ABSORB_BEYOND + k] : 0;
     zeta_a = owns ? c[k] : 0, zeta_b = owns ? c[a.width + k] : 0;
   }
@@ -191,8 +192,8 @@ struct row_lane {
   }
   __device__ __forceinline__ ptrdiff_t point(int j) const { return at + j * (ptrdiff_t)a.field.pitch; }
   __device__ __forceinline__ ptrdiff_t value(int j) const { return state + j * layers; }
-  __device__ __forceinline__ float *addend_at(int j) const {
-    return a.addends + (addend + j * (ptrdiff_t)pitch);
+  __device__ __forceinline__ float *layer_term_at(int j) const {
+    return a.layer_terms + (layer_term + j * (ptrdiff_t)pitch);
   }
 
   __device__ __forceinline__ void load() {
@@ -201,7 +202,7 @@ struct row_lane {
     for (int j = 0; j < ROWS; j++) {
       u[j] = exists(j) && reads ? a.field.in[point(j)] : 0;
       before[j] = exists(j) && has_psi ? s.psi_in[value(j)] : 0;
-      memory[j] = exists(j) && owns ? *addend_at(j) : 0;
+      memory[j] = exists(j) && owns ? *layer_term_at(j) : 0;
     }
   }
   /* d(psi)/ds, from the psi of all lanes of the warp. */
@@ -211,7 +212,7 @@ struct row_lane {
     for (int r = 1; r <= ABSORB_BEYOND; r++) psi[r] = __shfl_down_sync(~0u, own, r);
     return absorb_slope(&a.axis[0], psi[0], psi[1], psi[2], psi[3]);
   }
-  /* What the layer adds to the point of row j, whose psi and addend it stores; by all lanes of the warp. */
+  /* What the layer adds to the point of row j, whose psi and layer term it stores; by all lanes of the warp. */
   __device__ __forceinline__ float renew(int j) {
     const absorb_axis &s = a.axis[0];
     float near[2 * RADIUS + 1];
@@ -225,9 +226,9 @@ struct row_lane {
     const float zeta_before = memory[j] - slope_of(before[j]), slope = slope_of(psi);
     const float zeta =
         absorb_zeta(zeta_a, zeta_b, absorb_second(&s, a.field.wx, near + RADIUS, 1), slope, zeta_before);
-    const float added = 0.0f + (slope + zeta);
-    if (owns && exists(j)) s.psi_out[value(j)] = psi, *addend_at(j) = added;
-    return added;
+    const float layer_term = 0.0f + (slope + zeta);
+    if (owns && exists(j)) s.psi_out[value(j)] = psi, *layer_term_at(j) = layer_term;
+    return layer_term;
   }
 };
 
@@ -249,7 +250,7 @@ static __device__ __forceinline__ void revisit_segment(const absorb_args &a, con
     const float sum = lane.renew(j);
     if (lane.finishes(s, j))
       revise(f, s.images, {rows.z, rows.y + j, lane.x}, lane.point(j),
-             with_addend<TERMS>(f, lane.point(j), medium[j], sum, out[j]));
+             with_layer_term<TERMS>(f, lane.point(j), medium[j], sum, out[j]));
   }
 }
 

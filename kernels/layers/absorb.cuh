@@ -6,7 +6,7 @@
 #include "absorb.h"
 
 /* What comes before a sweep of points in no layer along y or z and the walks through the other points
- * (absorb_whole.cuh): leaves what layers along x add in args->addends (absorb_addends). A row of addends has at most
+ * (absorb_whole.cuh): leaves what layers along x add in args->layer_terms (absorb_layer_terms). A row of layer terms has at most
  * BEFORE_PITCH floats, one of the field at least BEFORE_POINTS. */
 extern "C" int absorb_cuda_before(const absorb_args *args, void *stream);
 /* What comes after a sweep that has added these to the points of layers along x alone: all that other layers add. */

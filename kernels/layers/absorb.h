@@ -15,7 +15,7 @@
  * width on. So a point reads u no farther off than 4, and exactly the points of the layer have something to
  * add.
  *
- * Along x the sum d(psi)/ds + zeta is kept in zeta's place (absorb_addends).
+ * Along x the sum d(psi)/ds + zeta is kept in zeta's place (absorb_layer_terms).
  *
  * Nothing depends on the order of points: psi is read from one array and written to another, where a point
  * writes psi[i] alone and computes what else it needs of the new psi anew. A slab that ends inside a layer
@@ -40,31 +40,31 @@ typedef struct absorb_args {
   absorb_axis axis[ABSORB_AXES]; /* x, y, z */
   int width;
   float difference[2]; /* weights of u half a point and one and a half points away: per spacing */
-  float *addends;      /* absorb_addends; NULL without layers along x */
+  float *layer_terms;  /* absorb_layer_terms; NULL without layers along x */
 } absorb_args;
 
-/* How the addends of layers along x lie in memory: (planes, ny, pitch). An addend is what a layer added to a point,
- * d(psi)/ds + zeta, to be multiplied by the medium. Addends are kept in place of zeta: zeta before a step is the addend
- * minus d(psi)/ds of the old psi. So a launch that makes addends for the sweep (absorb_cuda_before) need not store zeta
- * as well. The addends of each layer lie together, since the tiles that need one do not need the other, and packs of
+/* How the layer terms of layers along x lie in memory: (planes, ny, pitch). A layer term is what a layer added to a point,
+ * d(psi)/ds + zeta, to be multiplied by the medium. Layer terms are kept in place of zeta: zeta before a step is the layer term
+ * minus d(psi)/ds of the old psi. So a launch that makes layer terms for the sweep (absorb_cuda_before) need not store zeta
+ * as well. The layer terms of each layer lie together, since the tiles that need one do not need the other, and packs of
  * four as in the field. What is no layer's point in them stays 0. */
-typedef struct absorb_addends {
+typedef struct absorb_layer_terms {
   int planes; /* nz of each layer, those of the low one first */
   int pitch;  /* floats of a row, whole packs */
   int high;   /* the first plane of the high layer */
   int first;  /* the point that the rows of the high layer begin with */
-} absorb_addends;
+} absorb_layer_terms;
 
 /* `nz`: planes of the slab. */
-GHOSTS_INLINE absorb_addends absorb_addends_of(const absorb_axis *x, int width, int nz) {
+GHOSTS_INLINE absorb_layer_terms absorb_layer_terms_of(const absorb_axis *x, int width, int nz) {
   const int early = x->hi > 0 ? (x->points - x->hi) % 4 : 0;
-  const absorb_addends t = {((x->lo > 0) + (x->hi > 0)) * nz, (width + early + 3) / 4 * 4, x->lo > 0 ? nz : 0,
-                            x->points - x->hi - early};
+  const absorb_layer_terms t = {((x->lo > 0) + (x->hi > 0)) * nz, (width + early + 3) / 4 * 4,
+                                x->lo > 0 ? nz : 0, x->points - x->hi - early};
   return t;
 }
 
-/* Where the addend of a point is, from args.addends on. high: it is the high layer's; ny: of the slab. */
-GHOSTS_INLINE ptrdiff_t absorb_addend_at(const absorb_addends *t, int ny, int high, absorb_point at) {
+/* Where the layer term of a point is, from args.layer_terms on. high: it is the high layer's; ny: of the slab. */
+GHOSTS_INLINE ptrdiff_t absorb_layer_term_at(const absorb_layer_terms *t, int ny, int high, absorb_point at) {
   const ptrdiff_t row = (ptrdiff_t)((high ? t->high : 0) + at.z) * ny + at.y;
   return row * t->pitch + at.x - (high ? t->first : 0);
 }
@@ -147,12 +147,12 @@ GHOSTS_INLINE float absorb_psi_at(const absorb_line *l, const float difference[2
   return absorb_psi(l->psi_a[k], l->psi_b[k], difference, u + k * l->step, l->step, psi_in[l->psi[k]]);
 }
 
-/* Along x: zeta before this step, from the addend; psi past the layer is 0. */
+/* Along x: zeta before this step, from the layer term; psi past the layer is 0. */
 GHOSTS_INLINE float absorb_zeta_before(const absorb_axis *x, int width, absorb_place p, const absorb_line *l,
-                                       const float *psi_in, float addend) {
+                                       const float *psi_in, float layer_term) {
   float psi[ABSORB_BEYOND + 1];
   for (int k = 0; k <= ABSORB_BEYOND; k++) psi[k] = p.i + k < width ? psi_in[l->psi[k]] : 0;
-  return addend - absorb_slope(x, psi[0], psi[1], psi[2], psi[3]);
+  return layer_term - absorb_slope(x, psi[0], psi[1], psi[2], psi[3]);
 }
 
 /* How many layer points come after this one inward, where it is the slab's last along z; 0 where it is not. */
@@ -162,13 +162,13 @@ GHOSTS_INLINE int absorb_left(const absorb_args *a, absorb_place p, int z) {
 }
 
 /* The same, of a point whose place in the layer is known. */
-GHOSTS_INLINE ptrdiff_t absorb_offset_of_addend(const absorb_args *a, absorb_place p, absorb_point at) {
-  const absorb_addends t = absorb_addends_of(&a->axis[0], a->width, a->field.nz);
-  return absorb_addend_at(&t, a->field.ny, p.inward < 0, at);
+GHOSTS_INLINE ptrdiff_t absorb_offset_of_layer_term(const absorb_args *a, absorb_place p, absorb_point at) {
+  const absorb_layer_terms t = absorb_layer_terms_of(&a->axis[0], a->width, a->field.nz);
+  return absorb_layer_term_at(&t, a->field.ny, p.inward < 0, at);
 }
 
 /* What the layer along `axis` adds to the second derivative at a point that is in it; stores the point's new psi and
- * zeta or addend, and those psi after it that only the slab's last point along z stores. */
+ * zeta or layer term, and those psi after it that only the slab's last point along z stores. */
 GHOSTS_INLINE float absorb_along(const absorb_args *a, int axis, absorb_point at) {
   const kernel_args *f = &a->field;
   const absorb_axis *s = &a->axis[axis];
@@ -189,7 +189,8 @@ GHOSTS_INLINE float absorb_along(const absorb_args *a, int axis, absorb_point at
                                                                       : axis == 1 ? f->wy
                                                                                   : f->wz;
   const float *psi_in = s->psi_in + state;
-  float *kept = axis == 0 ? a->addends + absorb_offset_of_addend(a, p, at) : s->zeta + (state + l.psi[0]);
+  float *kept =
+      axis == 0 ? a->layer_terms + absorb_offset_of_layer_term(a, p, at) : s->zeta + (state + l.psi[0]);
   const float before = axis == 0 ? absorb_zeta_before(s, a->width, p, &l, psi_in, *kept) : *kept;
   const float psi0 = absorb_psi_at(&l, a->difference, u, psi_in, 0),
               psi1 = absorb_psi_at(&l, a->difference, u, psi_in, 1),
@@ -197,14 +198,14 @@ GHOSTS_INLINE float absorb_along(const absorb_args *a, int axis, absorb_point at
               psi3 = absorb_psi_at(&l, a->difference, u, psi_in, 3);
   const float slope = absorb_slope(s, psi0, psi1, psi2, psi3);
   const float memory = absorb_zeta(l.a, l.b, absorb_second(s, w, u, l.step), slope, before);
-  const float addend = 0.0f + (slope + memory); /* not -0: what is added to a point begins with 0 */
+  const float layer_term = 0.0f + (slope + memory); /* not -0: what is added to a point begins with 0 */
   const int left = axis == 2 ? absorb_left(a, p, at.z) : 0;
-  *kept = axis == 0 ? addend : memory;
+  *kept = axis == 0 ? layer_term : memory;
   s->psi_out[state + l.psi[0]] = psi0;
   if (left >= 1) s->psi_out[state + l.psi[1]] = psi1;
   if (left >= 2) s->psi_out[state + l.psi[2]] = psi2;
   if (left >= 3) s->psi_out[state + l.psi[3]] = psi3;
-  return addend;
+  return layer_term;
 }
 
 #ifdef __cplusplus

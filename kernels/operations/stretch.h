@@ -28,7 +28,7 @@ enum { ABSORB_AXES = 3 };
 typedef struct absorb_axis {
   float *psi_in; /* spacing * du/ds, remembered: as u; only read */
   float *psi_out;
-  float *zeta; /* as d2u/ds2; own points only are ever used. NULL for x: absorb_args.addends */
+  float *zeta; /* as d2u/ds2; own points only are ever used. NULL for x: absorb_args.layer_terms */
   /* a, b: width each; a', b' of psi: width + ABSORB_BEYOND each, the last ones 0 */
   const float *coefficients;
   int lo, hi;     /* width of the layers; 0: none */

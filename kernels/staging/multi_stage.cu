@@ -63,31 +63,31 @@ namespace multi_stage {
 
 /* Operands are loaded a plane ahead into registers, of which threads of the tallest shape have 255, of the widest 168. */
 template <enum equation Q, class Terms, bool LAYERED>
-int launch_kind(const kernel_args *args, void *stream, const star::row_sums &sums) {
+int launch_kind(const kernel_args *args, void *stream, const star::layer_term_rows &layer_terms) {
   constexpr bool MANY = Terms::end > 1;
   if constexpr (Terms::flat)
     return multi_stage_launch<star::shape<Q, 128, 16, 2, 4, 1, 0, Terms, LAYERED>,
-                              star::shape<Q, 32, 8, 1, 4, 4, 0, Terms, LAYERED>>(args, stream, sums);
+                              star::shape<Q, 32, 8, 1, 4, 4, 0, Terms, LAYERED>>(args, stream, layer_terms);
   else
     return multi_stage_launch<star::shape<Q, MANY ? 64 : 128, MANY ? 32 : 24, 2, 4, 1, 0, Terms, LAYERED>,
-                              star::shape<Q, 64, 16, 1, 4, 2, 0, Terms, LAYERED>>(args, stream, sums);
+                              star::shape<Q, 64, 16, 1, 4, 2, 0, Terms, LAYERED>>(args, stream, layer_terms);
 }
 
 template <enum equation Q, bool LAYERED>
-int launch_special(const kernel_args *args, void *stream, const star::row_sums &sums) {
+int launch_special(const kernel_args *args, void *stream, const star::layer_term_rows &layer_terms) {
   return star::of_kind(
-      *args, [&](auto kind) { return launch_kind<Q, decltype(kind), LAYERED>(args, stream, sums); });
+      *args, [&](auto kind) { return launch_kind<Q, decltype(kind), LAYERED>(args, stream, layer_terms); });
 }
 
 /* What layers along x add, for the sweep; without values where their rows do not suit those who make it. */
-static star::row_sums sums_of(const absorb_args &a) {
+static star::layer_term_rows layer_terms_of(const absorb_args &a) {
   const kernel_args &f = a.field;
   const absorb_axis &x = a.axis[0];
-  const absorb_addends t = absorb_addends_of(&x, a.width, f.nz);
+  const absorb_layer_terms t = absorb_layer_terms_of(&x, a.width, f.nz);
   const absorbing::span y = absorbing::span_of(a.axis[1], 0, f.ny),
                         z = absorbing::span_of(a.axis[2], f.z_begin, f.z_end);
   const bool fits = x.lo + x.hi > 0 && t.pitch <= absorbing::BEFORE_PITCH && f.nx >= absorbing::BEFORE_POINTS;
-  return {fits && equation_has(f.equation, HAS_TERMS) ? a.addends : nullptr,
+  return {fits && equation_has(f.equation, HAS_TERMS) ? a.layer_terms : nullptr,
           x.lo,
           x.hi,
           t.pitch,
@@ -122,9 +122,9 @@ extern "C" int cuda_multi_stage(const kernel_args *args, void *stream) {
 /* The sweep adds what layers along x do, where their rows suit those who make it; the general operation the rest. */
 static int with_layers(const void *args, void *stream) {
   const absorb_args &a = *static_cast<const absorb_args *>(args);
-  const star::row_sums sums = multi_stage::sums_of(a);
+  const star::layer_term_rows layer_terms = multi_stage::layer_terms_of(a);
   int status = 0;
-  if (!sums.values) {
+  if (!layer_terms.values) {
     status = cuda_multi_stage(&a.field, stream);
     return status == cudaSuccess ? operation_absorb_cuda(args, stream) : status;
   }
@@ -133,7 +133,7 @@ static int with_layers(const void *args, void *stream) {
     status = star::of_equation(a.field.equation, [&](auto q) {
       constexpr enum equation Q = decltype(q)::value;
       if constexpr (star::has_terms<Q>)
-        return multi_stage::launch_special<Q, true>(&a.field, stream, sums);
+        return multi_stage::launch_special<Q, true>(&a.field, stream, layer_terms);
       else
         return (int)cudaErrorNotSupported;
     });

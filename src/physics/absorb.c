@@ -111,15 +111,16 @@ static size_t absorb_deal_out(absorb_args *a, const config *c, const slab *s, fl
   for (int i = 0; i < ABSORB_AXES; i++) {
     const size_t floats = absorb_set_axis(&axes[i], c, s, i);
     if (axes[i].lo + axes[i].hi == 0) continue;
-    const absorb_addends addends = absorb_addends_of(&axes[0], c->boundary_width, s->nz);
-    float **zeta_or_addends = i == 0 ? &a->addends : &axes[i].zeta;
+    const absorb_layer_terms layer_terms = absorb_layer_terms_of(&axes[0], c->boundary_width, s->nz);
+    float **zeta_or_layer_terms = i == 0 ? &a->layer_terms : &axes[i].zeta;
     const size_t psi = absorb_apart(floats),
-                 rest = i == 0 ? absorb_apart((size_t)addends.planes * (size_t)s->ny * (size_t)addends.pitch)
+                 rest = i == 0 ? absorb_apart((size_t)layer_terms.planes * (size_t)s->ny *
+                                              (size_t)layer_terms.pitch)
                                : psi;
     if (memory) {
       axes[i].psi_in = memory + taken;
       axes[i].psi_out = memory + taken + psi;
-      *zeta_or_addends = memory + taken + 2 * psi;
+      *zeta_or_layer_terms = memory + taken + 2 * psi;
       axes[i].coefficients = memory + taken + 2 * psi + rest;
     }
     taken += 2 * psi + rest + round_up(2 * absorb_coefficient_count(c->boundary_width), SLAB_ALIGN);
@@ -284,17 +285,17 @@ static void absorb_add_slices(field *state, const absorb_axis *z, int nz) {
         (field_slice){local, z->lo + z->hi - hi.end, hi.end - hi.begin, hi.end - hi.own, hi.own - hi.begin};
 }
 
-/* The addends of the low and of the high layer along x; s: as psi_x. */
-static void absorb_list_addends(const absorb *a, field s, field_set *f) {
+/* The layer terms of the low and of the high layer along x; s: as psi_x. */
+static void absorb_list_layer_terms(const absorb *a, field s, field_set *f) {
   const absorb_axis *x = &a->args.axis[0];
-  const absorb_addends t = absorb_addends_of(x, a->args.width, a->nz);
+  const absorb_layer_terms t = absorb_layer_terms_of(x, a->args.width, a->nz);
   s.shape[2] = t.pitch;
   for (int high = 0; high < 2; high++) {
     if ((high ? x->hi : x->lo) == 0) continue;
-    memcpy(s.name, high ? "term_hi" : "term_lo", 8);
+    memcpy(s.name, high ? "layer_term_hi" : "layer_term_lo", 14);
     if (a->memory)
-      s.values = a->args.addends +
-                 absorb_addend_at(&t, (int)s.shape[1], high, (absorb_point){0, 0, high ? t.first : 0});
+      s.values = a->args.layer_terms +
+                 absorb_layer_term_at(&t, (int)s.shape[1], high, (absorb_point){0, 0, high ? t.first : 0});
     f->list[f->count++] = s;
   }
 }
@@ -316,7 +317,7 @@ void absorb_fields(const absorb *a, field_set *f) {
       absorb_add_slices(&s, &axes[i], a->nz);
     f->list[f->count++] = s;
     if (i == 0) {
-      absorb_list_addends(a, s, f);
+      absorb_list_layer_terms(a, s, f);
       continue;
     }
     memcpy(s.name, (char[]){'z', 'e', 't', 'a', '_', (char)('x' + i), 0}, 7);

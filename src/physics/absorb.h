@@ -14,7 +14,7 @@
 typedef struct absorb {
   device *dev;         /* not owned */
   absorb_args args;    /* of the launches, without the field; axis[].psi_in is the current psi */
-  float *memory;       /* device memory: psi twice, zeta or addends, coefficients */
+  float *memory;       /* device memory: psi twice, zeta or layer terms, coefficients */
   int z0, nz;          /* of the slab */
   device_buffer zeros; /* what absorb_clear copies */
 } absorb;
@@ -58,8 +58,8 @@ const float *absorb_rest_coefficients(const absorb *a, int axis);
 /* Call after `steps` steps are enqueued: the psi that the last one wrote becomes the current one. */
 void absorb_advance(absorb *a, int steps);
 
-/* Appends what the layers remember: "psi_x", "term_lo", "zeta_y" ... Along the layers' axis an array holds the layers
- * of both faces, the low one first; addends (absorb_addends) are an array for each face. `values` of psi point to the
+/* Appends what the layers remember: "psi_x", "layer_term_lo", "zeta_y" ... Along the layers' axis an array holds the layers
+ * of both faces, the low one first; layer terms (absorb_layer_terms) are an array for each face. `values` of psi point to the
  * current one, which changes with each step. */
 void absorb_fields(const absorb *a, field_set *f);
 

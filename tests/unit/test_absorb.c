@@ -132,9 +132,9 @@ static outcome outcome_of(const world *w, const piece *p) {
   for (int i = 0; i < ABSORB_AXES; i++) {
     absorb_axis *s = &o.args.axis[i];
     if (!s->coefficients) continue;
-    float **zeta_or_addends = i == 0 ? &o.args.addends : &s->zeta;
+    float **zeta_or_layer_terms = i == 0 ? &o.args.layer_terms : &s->zeta;
     s->psi_out = o.state + (s->psi_out - p->layers.memory);
-    *zeta_or_addends = o.state + (*zeta_or_addends - p->layers.memory);
+    *zeta_or_layer_terms = o.state + (*zeta_or_layer_terms - p->layers.memory);
   }
   return o;
 }
@@ -283,21 +283,21 @@ TEST_OF(memory_is_as_announced, const char *backend) {
     }
 }
 
-/* Each point of a layer along x has an addend of its own, in whole packs as in the field. */
+/* Each point of a layer along x has an layer term of its own, in whole packs as in the field. */
 TEST(terms_have_places_of_their_own) {
   for (int mix = 0; mix < MIX_COUNT; mix++) {
     const config c = mixed_box(mix);
     const absorb_axis x = {.lo = c.boundary[FACE_X_LO] == A ? c.boundary_width : 0,
                            .hi = c.boundary[FACE_X_HI] == A ? c.boundary_width : 0,
                            .points = c.nx};
-    const absorb_addends t = absorb_addends_of(&x, c.boundary_width, c.nz);
+    const absorb_layer_terms t = absorb_layer_terms_of(&x, c.boundary_width, c.nz);
     const ptrdiff_t floats = (ptrdiff_t)t.planes * c.ny * t.pitch;
     bool *taken = calloc((size_t)floats + 1, sizeof *taken);
     for (int i = 0; i < c.nz * c.ny * c.nx; i++) {
       const absorb_point at = {i / (c.nx * c.ny), i / c.nx % c.ny, i % c.nx};
       const bool high = at.x >= c.nx - x.hi;
       if (!high && at.x >= x.lo) continue;
-      const ptrdiff_t place = absorb_addend_at(&t, c.ny, high, at);
+      const ptrdiff_t place = absorb_layer_term_at(&t, c.ny, high, at);
       assert_true(place >= 0 && place < floats && !taken[place]);
       assert_int_equal(place % 4, at.x % 4);
       taken[place] = true;
