@@ -206,7 +206,7 @@ static int files_perform(const files *f, const request *r, error *e) {
   case FILES_WRITE_RECEIVERS:
     return receivers_file_write(f->comm, r->path, r->receivers, own->part, own->made, e);
   case FILES_BEGIN_CHECKPOINTS:
-    return checkpoint_begin(f->way, r->path, r->restarts ? own->from : NULL, own->leg, e);
+    return checkpoint_begin(f->way, r->path, r->restarts ? own->from : NULL, own->start, e);
   case FILES_WRITE_CHECKPOINT:
     return checkpoint_write(f->way, r->place, r->checkpoint, r->arrays, (int)r->count, e);
   case FILES_OPEN_CHECKPOINT:
@@ -385,10 +385,10 @@ static files_server *files_receive(files_serving *s, int (*signalled)(void), mes
 /* The server's part in a request. It agrees with the computing ranks on what has failed: what it returns they know. */
 static void files_server_perform(files_server *s, request *r) {
   const receivers_part none = {0};
-  checkpoint_leg leg;
+  checkpoint_start start;
   table table = {0};
   error known = {0};
-  r->own = (request_own){.io = &s->io, .part = &none, .table = &table, .from = &s->from, .leg = &leg};
+  r->own = (request_own){.io = &s->io, .part = &none, .table = &table, .from = &s->from, .start = &start};
   r->own.opened = &s->from;
   if (r->field) s->io.path = r->path;
   r->search.skipped = NULL;

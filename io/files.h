@@ -57,7 +57,7 @@ enum request_kind {
   FILES_WRITE_FIELD,       /* field_write: field, path; own: io, planes */
   FILES_READ_TABLE,        /* table_read: path, form; own: table, parts */
   FILES_WRITE_RECEIVERS,   /* receivers_file_write: path, receivers; own: part */
-  FILES_BEGIN_CHECKPOINTS, /* checkpoint_begin: path, restarts; own: from, leg */
+  FILES_BEGIN_CHECKPOINTS, /* checkpoint_begin: path, restarts; own: from, start */
   FILES_WRITE_CHECKPOINT,  /* checkpoint_write: place, checkpoint, arrays, count */
   FILES_OPEN_CHECKPOINT,   /* checkpoint_open: search; own: opened */
   FILES_READ_CHECKPOINT,   /* checkpoint_read: arrays, count; own: from */
@@ -89,7 +89,7 @@ typedef struct request_own {
   const table_sink *parts; /* of the table */
   checkpoint *opened;
   const checkpoint *from;
-  checkpoint_leg *leg;
+  checkpoint_start *start;
   void *answer; /* answer_bytes */
 } request_own;
 

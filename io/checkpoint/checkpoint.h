@@ -2,12 +2,12 @@
  * arrays, so that a run goes on from it on any number of ranks and any backend.
  *
  * A file appears under its name only when it is whole and durable, and only then are the oldest ones deleted. It is an
- * HDF5 file with a user block of 4096 bytes, the seal, which says where the arrays are; each is one contiguous block. Every
- * rank writes and reads its own rows (rows.h). Each row has a checksum, and the seal holds one of all the rest: a file of
- * which any byte has changed is refused.
+ * HDF5 file with a user block of 4096 bytes, the header, which says where the arrays are; each is one contiguous block.
+ * Every rank writes and reads its own rows (rows.h). Each row has a checksum, and the header holds one of all the rest:
+ * a file of which any byte has changed is refused.
  *
- * Functions that take an io_way, or an open checkpoint unless they say otherwise, are collective over it, and return the
- * same error on every rank. */
+ * Functions that take an io_way, or an open checkpoint unless they say otherwise, are collective over it, and return
+ * the same error on every rank. */
 #ifndef STENCIL_CHECKPOINT_H
 #define STENCIL_CHECKPOINT_H
 
@@ -44,11 +44,11 @@ typedef struct checkpoint_meta {
   const char *keys;
 } checkpoint_meta;
 
-/* Whose a checkpoint is, and how new it is. The seal holds it. */
+/* Whose a checkpoint is, and how new it is. The header holds it. */
 typedef struct checkpoint_mark {
-  uint64_t run;       /* the same for all legs of a run: a restart takes over that of its checkpoint */
-  uint64_t leg;       /* of the process that wrote it */
-  int64_t generation; /* later ones under a path have greater ones; -1: the seal cannot be read */
+  uint64_t run;       /* a restart takes over that of its checkpoint */
+  uint64_t process;   /* of the process that wrote it */
+  int64_t generation; /* later ones under a path have greater ones; -1: the header cannot be read */
 } checkpoint_mark;
 
 typedef struct checkpoint_place {
@@ -58,10 +58,10 @@ typedef struct checkpoint_place {
 } checkpoint_place;
 
 /* Writes a checkpoint, then deletes the run's oldest beyond `keep`: the order is that of writing, not of steps, since a
- * run may have gone back. A run owns what it wrote itself, and what there was of it when this leg began; others' files are
- * never deleted, and moved aside where they have the name of the new one. Before, removes what killed runs left half
- * written under this path. Full disk, missing folder and the like are exit 2 and name the file; then, and also where a
- * source fails, earlier checkpoints are as they were and no other file is left. */
+ * run may have gone back. A run owns what it wrote itself, and what there was of it when this process began; others'
+ * files are never deleted, and moved aside where they have the name of the new one. Before, removes what killed runs
+ * left half written under this path. Full disk, missing folder and the like are exit 2 and name the file; then, and
+ * also where a source fails, earlier checkpoints are as they were and no other file is left. */
 int checkpoint_write(io_way *way, const checkpoint_place *place, const checkpoint_meta *meta,
                      const checkpoint_array *arrays, int count, error *e);
 
@@ -98,18 +98,19 @@ typedef struct checkpoint_search {
  * open. */
 int checkpoint_open(checkpoint *c, io_way *way, const checkpoint_search *search, error *e);
 
-/* What a leg is told when it begins. */
-typedef struct checkpoint_leg {
+/* The checkpoints that a process finds when it begins. */
+typedef struct checkpoint_start {
   checkpoint_mark self; /* for checkpoint_place */
   int moved, number;    /* files moved aside, as PATH.old<number>.SSSSSSSS.h5 */
   int64_t newest;       /* step of the newest of them; -1: none of them is a checkpoint */
   int others;           /* files that stay though they are not of this run */
-} checkpoint_leg;
+} checkpoint_start;
 
-/* Begins a leg that will write checkpoints under `path`: of the run that wrote `from`, or, with NULL, of a new one, which
+/* Begins to write checkpoints under `path`: of the run that wrote `from`, or, with NULL, of a new one, which
  * moves aside all that is there already. With `from`, checkpoint_write moves one of another run aside
  * where it needs its name. A kill on the way loses nothing: each file has one name or the other. */
-int checkpoint_begin(io_way *way, const char *path, const checkpoint *from, checkpoint_leg *leg, error *e);
+int checkpoint_begin(io_way *way, const char *path, const checkpoint *from, checkpoint_start *start,
+                     error *e);
 
 /* Exit 2, naming file, key, expected and found, unless the fingerprint is this one, in any order. Not collective. */
 int checkpoint_match(const checkpoint *c, const char *keys, error *e);

@@ -8,22 +8,22 @@
 
 enum { CHECKPOINT_FORMAT = 6 };
 
-/* --- checkpoint_seal.c: whether a file is as it was written --- */
+/* --- checkpoint_header.c: whether a file is as it was written --- */
 
-enum { CHECKPOINT_SEAL = 4096 /* bytes before the HDF5 part: its user block */ };
+enum { CHECKPOINT_HEADER = 4096 /* bytes before the HDF5 part: its user block */ };
 
-typedef struct checkpoint_seal {
+typedef struct checkpoint_header {
   checkpoint_mark mark;
   int64_t step;
   double time, dt;
-  uint64_t bytes;               /* of the file, seal included */
+  uint64_t bytes;               /* of the file, header included */
   uint64_t sums_at;             /* XXH3 of each row of each array, in their order, 8 bytes each */
   uint64_t keys_at, keys_bytes; /* the fingerprint */
   int count;
   checkpoint_array arrays[CHECKPOINT_ARRAYS];
-} checkpoint_seal;
+} checkpoint_header;
 
-/* As the seal spells them. */
+/* As the header spells them. */
 extern const char *const CHECKPOINT_TYPE_NAMES[CHECKPOINT_TYPES];
 
 /* Bytes of that many rows of an array; UINT64_MAX for more than that. */
@@ -31,14 +31,15 @@ uint64_t checkpoint_bytes(const checkpoint_array *s, int64_t rows);
 /* Rows that have values, and so sums. */
 int64_t checkpoint_rows(const checkpoint_array *s);
 
-/* Opens `file` and reads its seal: foreign or of another format is exit 2. *fd, negative or open, is the caller's. */
-int checkpoint_read_seal(const char *file, checkpoint_seal *s, int *fd, error *e);
+/* Opens `file` and reads its header: foreign or of another format is exit 2. *fd, negative or open, is the caller's. */
+int checkpoint_read_header(const char *file, checkpoint_header *s, int *fd, error *e);
 /* Exit 2 unless the file is as long as it was written, and all bytes but those of the arrays are the same. */
-int checkpoint_check_seal(const char *file, int fd, const checkpoint_seal *s, error *e);
-/* The mark in the seal of `file`, which is not compared with the rest; generation -1 where there is none to be read. */
+int checkpoint_check_header(const char *file, int fd, const checkpoint_header *s, error *e);
+/* The mark in the header of `file`, which is not compared with the rest; generation -1 where there is none to be
+ * read. */
 checkpoint_mark checkpoint_read_mark(const char *file);
-/* Seals an open file that is whole but for its seal, and is going to be `name`. Fills s->bytes. */
-int checkpoint_write_seal(const char *name, int fd, checkpoint_seal *s, error *e);
+/* Seals an open file that is whole but for its header, and is going to be `name`. Fills s->bytes. */
+int checkpoint_write_header(const char *name, int fd, checkpoint_header *s, error *e);
 
 /* --- checkpoint_list.c: files of a path --- */
 
@@ -58,7 +59,7 @@ typedef struct checkpoint_list {
 int checkpoint_list_files(checkpoint_list *list, const char *path, error *e);
 void checkpoint_list_free(checkpoint_list *list);
 
-/* May the run whose leg is `self` delete or replace the file with this mark? */
+/* May the process `self` delete or replace the file with this mark? */
 bool checkpoint_owns(const checkpoint_mark *self, const checkpoint_mark *mark);
 
 /* path_move_aside for the file of that step. */

@@ -55,7 +55,7 @@ void checkpoint_list_free(checkpoint_list *list) {
 
 bool checkpoint_owns(const checkpoint_mark *self, const checkpoint_mark *mark) {
   if (mark->generation < 0 || mark->run != self->run) return false;
-  return mark->leg == self->leg || mark->generation <= self->generation;
+  return mark->process == self->process || mark->generation <= self->generation;
 }
 
 int checkpoint_move_aside(const char *path, int64_t step, int *number, error *e) {

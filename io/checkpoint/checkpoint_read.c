@@ -1,5 +1,5 @@
-/* Going on from a checkpoint: rank 0 finds it and compares what surrounds its arrays with the seal; each rank then reads
- * its rows of the arrays, and compares those. */
+/* Going on from a checkpoint: rank 0 finds it and compares what surrounds its arrays with the header; each rank then
+ * reads its rows of the arrays, and compares those. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -23,7 +23,7 @@ static int64_t read_sum_count(const checkpoint *c) {
 }
 
 /* The sums, then the fingerprint. */
-static int read_held(checkpoint *c, const checkpoint_seal *s, error *e) {
+static int read_held(checkpoint *c, const checkpoint_header *s, error *e) {
   const row_file f = {.name = c->name, .fd = c->fd, .checkpoint = true};
   const size_t sums = (size_t)read_sum_count(c) * sizeof *c->sums, bytes = sums + s->keys_bytes + 1;
   char *held;
@@ -37,10 +37,10 @@ static int read_held(checkpoint *c, const checkpoint_seal *s, error *e) {
 
 /* Rank 0. What the others are to know of its arrays and the run goes into c->held. */
 static int read_open_here(checkpoint *c, const char *file, error *e) {
-  checkpoint_seal s;
+  checkpoint_header s;
   if (strlen(file) >= sizeof c->name) return FAIL(e, FIELD_FILE, file, strerror(ENAMETOOLONG));
-  TRY(checkpoint_read_seal(file, &s, &c->fd, e));
-  TRY(checkpoint_check_seal(file, c->fd, &s, e));
+  TRY(checkpoint_read_header(file, &s, &c->fd, e));
+  TRY(checkpoint_check_header(file, c->fd, &s, e));
   strcpy(c->name, file);
   c->mark = s.mark;
   c->step = s.step, c->time = s.time, c->dt = s.dt;

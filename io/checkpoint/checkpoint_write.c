@@ -11,9 +11,9 @@
 #include "checkpoint_internal.h"
 #include "io/output/space.h"
 
-/* --- the beginning of a leg ------------------------------------------------------------------------------------- */
+/* --- the start of a process ------------------------------------------------------------------------------------ */
 
-/* A number that no other leg has; not 0. */
+/* A number that no other process has; not 0. */
 static uint64_t checkpoint_write_number(void) {
   uint64_t number = 0;
   if (getrandom(&number, sizeof number, GRND_NONBLOCK) != sizeof number || !number)
@@ -22,34 +22,35 @@ static uint64_t checkpoint_write_number(void) {
 }
 
 /* Rank 0: all files of the list get one number, unless another run that begins at the same time has taken it. */
-static int checkpoint_write_move_all(const checkpoint_list *list, const char *path, checkpoint_leg *leg,
+static int checkpoint_write_move_all(const checkpoint_list *list, const char *path, checkpoint_start *start,
                                      error *e) {
-  if (list->count && list->entries[0].mark.generation >= 0) leg->newest = list->entries[0].step;
+  if (list->count && list->entries[0].mark.generation >= 0) start->newest = list->entries[0].step;
   /* The newest last: a kill on the way leaves it where it is looked for. */
   for (int i = list->count - 1; i >= 0; i--) {
-    TRY(checkpoint_move_aside(path, list->entries[i].step, &leg->number, e));
-    leg->moved++;
+    TRY(checkpoint_move_aside(path, list->entries[i].step, &start->number, e));
+    start->moved++;
   }
   return 0;
 }
 
-int checkpoint_begin(io_way *way, const char *path, const checkpoint *from, checkpoint_leg *leg, error *e) {
-  *leg = (checkpoint_leg){.newest = -1};
+int checkpoint_begin(io_way *way, const char *path, const checkpoint *from, checkpoint_start *start,
+                     error *e) {
+  *start = (checkpoint_start){.newest = -1};
   if (way->rank == 0) {
     checkpoint_list list;
-    leg->self = from ? from->mark : (checkpoint_mark){.run = checkpoint_write_number()};
-    leg->self.leg = checkpoint_write_number();
+    start->self = from ? from->mark : (checkpoint_mark){.run = checkpoint_write_number()};
+    start->self.process = checkpoint_write_number();
     temporary_remove(path, ".h5", NULL); /* what a killed run has left: this one may write no checkpoint */
     checkpoint_list_files(&list, path, e);
-    if (list.newest > leg->self.generation) leg->self.generation = list.newest;
-    leg->number = list.aside + 1;
-    if (!e->id && !from) checkpoint_write_move_all(&list, path, leg, e);
+    if (list.newest > start->self.generation) start->self.generation = list.newest;
+    start->number = list.aside + 1;
+    if (!e->id && !from) checkpoint_write_move_all(&list, path, start, e);
     for (int i = 0; from && i < list.count; i++)
-      leg->others += !checkpoint_owns(&leg->self, &list.entries[i].mark);
+      start->others += !checkpoint_owns(&start->self, &list.entries[i].mark);
     checkpoint_list_free(&list);
   }
   TRY(error_agree(e, way->comm));
-  MPI_TRY(e, MPI_Bcast(leg, (int)sizeof *leg, MPI_BYTE, 0, way->comm));
+  MPI_TRY(e, MPI_Bcast(start, (int)sizeof *start, MPI_BYTE, 0, way->comm));
   return 0;
 }
 
@@ -60,7 +61,7 @@ typedef struct checkpoint_writer {
   const checkpoint_place *place;
   new_file file;
   row_part parts[CHECKPOINT_ARRAYS]; /* this rank's */
-  checkpoint_seal seal;              /* complete on rank 0 */
+  checkpoint_header header;          /* complete on rank 0 */
   uint64_t *sums;                    /* of all rows, of which this rank fills its own; owned */
   int64_t rows;
   /* rank 0: */
@@ -89,21 +90,21 @@ static uint64_t checkpoint_write_place(new_hdf5 *f, const checkpoint_array *a, h
 }
 
 /* What its content needs. */
-typedef struct checkpoint_header {
+typedef struct checkpoint_content {
   const checkpoint_meta *meta;
-  checkpoint_seal *seal;
-} checkpoint_header;
+  checkpoint_header *header;
+} checkpoint_content;
 
-/* A new_file_content: all but the arrays' values, their sums and the seal; their space is taken. Fills the seal, whose arrays
- * are described, but for its mark and bytes. Nothing reads a checkpoint through HDF5. */
+/* A new_file_content: all but the arrays' values, their sums and the header; their space is taken. Fills the header,
+ * whose arrays are described, but for its mark and bytes. Nothing reads a checkpoint through HDF5. */
 static void checkpoint_write_content(new_hdf5 *to, new_file *f, const void *context) {
-  const checkpoint_header *h = context;
-  const char *keys = h->meta->keys;
-  checkpoint_seal *s = h->seal;
+  const checkpoint_content *content = context;
+  const char *keys = content->meta->keys;
+  checkpoint_header *s = content->header;
   checkpoint_array sums = {.name = "checksums", .axes = 1};
-  s->step = h->meta->run.step, s->time = h->meta->run.time, s->dt = h->meta->run.dt;
+  s->step = content->meta->run.step, s->time = content->meta->run.time, s->dt = content->meta->run.dt;
   s->keys_bytes = strlen(keys);
-  attribute_run(to, &h->meta->run);
+  attribute_run(to, &content->meta->run);
   hid_t text = text_type(to, s->keys_bytes + 1);
   s->keys_at = dataset_write(to, &(new_dataset){"fingerprint", text, .values = keys});
   if (text >= 0) H5Tclose(text);
@@ -120,7 +121,7 @@ static void checkpoint_write_content(new_hdf5 *to, new_file *f, const void *cont
 
 /* This rank's rows of each array; none where rows have no values. */
 static int checkpoint_write_parts(checkpoint_writer *w, error *e) {
-  checkpoint_seal *s = &w->seal;
+  checkpoint_header *s = &w->header;
   for (int i = 0; i < s->count; i++) {
     const checkpoint_array *a = &s->arrays[i];
     w->parts[i] = (row_part){.array = a->name,
@@ -151,13 +152,13 @@ static int checkpoint_write_add(checkpoint_writer *w, error *e) {
 /* Is every row held by one rank? Then w->sums is zeros again. Agreed but for rank 0's errors. */
 static int checkpoint_write_check(checkpoint_writer *w, error *e) {
   TRY(error_agree(e, w->way->comm));
-  for (int i = 0; i < w->seal.count; i++)
+  for (int i = 0; i < w->header.count; i++)
     for (int64_t row = 0; row < w->parts[i].count; row++) w->parts[i].sums[row] = 1;
   TRY(checkpoint_write_add(w, e));
   const uint64_t *held = w->sums;
-  for (int i = 0; w->way->rank == 0 && i < w->seal.count; i++)
-    for (int64_t row = 0; row < checkpoint_rows(&w->seal.arrays[i]); row++)
-      if (*held++ != 1 && !e->id) FAIL(e, CHECKPOINT_SHARES, w->seal.arrays[i].name);
+  for (int i = 0; w->way->rank == 0 && i < w->header.count; i++)
+    for (int64_t row = 0; row < checkpoint_rows(&w->header.arrays[i]); row++)
+      if (*held++ != 1 && !e->id) FAIL(e, CHECKPOINT_SHARES, w->header.arrays[i].name);
   memset(w->sums, 0, (size_t)w->rows * sizeof *w->sums);
   return e->id;
 }
@@ -167,14 +168,14 @@ static int checkpoint_write_check(checkpoint_writer *w, error *e) {
 /* Rank 0: everything up to the first row. */
 static int checkpoint_write_begin(checkpoint_writer *w, const checkpoint_meta *m, error *e) {
   const char *path = w->place->path;
-  const checkpoint_header header = {m, &w->seal};
+  const checkpoint_content content = {m, &w->header};
   temporary_remove(path, ".h5", NULL);
   TRY(checkpoint_list_files(&w->before, path, e));
-  w->seal.mark = w->place->self;
-  if (w->before.newest > w->seal.mark.generation) w->seal.mark.generation = w->before.newest;
-  w->seal.mark.generation++;
-  w->file.user_block = CHECKPOINT_SEAL;
-  return new_file_create(&w->file, NULL, checkpoint_write_content, &header, e);
+  w->header.mark = w->place->self;
+  if (w->before.newest > w->header.mark.generation) w->header.mark.generation = w->before.newest;
+  w->header.mark.generation++;
+  w->file.user_block = CHECKPOINT_HEADER;
+  return new_file_create(&w->file, NULL, checkpoint_write_content, &content, e);
 }
 
 /* Rank 0: gives the file its name. Another run's file of that name is moved aside first. */
@@ -190,11 +191,11 @@ static int checkpoint_write_rename(const checkpoint_writer *w, int64_t step, err
   return e->id;
 }
 
-/* Rank 0: the sums and the seal; after a failure, only tidies up. */
+/* Rank 0: the sums and the header; after a failure, only tidies up. */
 static int checkpoint_write_finish(checkpoint_writer *w, int64_t step, error *e) {
   const row_file f = {.name = w->file.name, .fd = w->file.fd};
-  if (!e->id && !row_file_put(&f, w->seal.sums_at, w->sums, (size_t)w->rows * sizeof *w->sums, e))
-    checkpoint_write_seal(w->file.name, w->file.fd, &w->seal, e);
+  if (!e->id && !row_file_put(&f, w->header.sums_at, w->sums, (size_t)w->rows * sizeof *w->sums, e))
+    checkpoint_write_header(w->file.name, w->file.fd, &w->header, e);
   rows_close_new(&w->file, false, e); /* taking the name makes it durable */
   if (e->id)
     new_file_drop(&w->file, e);
@@ -206,16 +207,16 @@ static int checkpoint_write_finish(checkpoint_writer *w, int64_t step, error *e)
 /* Rank 0 has begun. Collective. */
 static int checkpoint_write_rows(checkpoint_writer *w, error *e) {
   rows_open_new(w->way, &w->file, e);
-  for (int i = 0; i < w->seal.count; i++) w->parts[i].at = w->file.plan.at[i];
+  for (int i = 0; i < w->header.count; i++) w->parts[i].at = w->file.plan.at[i];
   TRY(error_agree(e, w->way->comm));
   const row_file f = {.name = w->file.name, .fd = w->file.fd, .write = true};
-  return rows_move(w->way, &f, w->file.direct, w->parts, w->seal.count, e);
+  return rows_move(w->way, &f, w->file.direct, w->parts, w->header.count, e);
 }
 
 int checkpoint_write(io_way *way, const checkpoint_place *place, const checkpoint_meta *meta,
                      const checkpoint_array *arrays, int count, error *e) {
-  checkpoint_writer w = {.way = way, .place = place, .file.fd = -1, .seal.count = count};
-  memcpy(w.seal.arrays, arrays, (size_t)count * sizeof *arrays);
+  checkpoint_writer w = {.way = way, .place = place, .file.fd = -1, .header.count = count};
+  memcpy(w.header.arrays, arrays, (size_t)count * sizeof *arrays);
   path_step_name(w.file.name, place->path, meta->run.step, ".h5", e);
   if (way->rank == 0 && !e->id) space_check(w.file.name, checkpoint_write_bytes(arrays, count), e);
   if (!e->id) checkpoint_write_parts(&w, e);

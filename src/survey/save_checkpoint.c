@@ -66,27 +66,27 @@ static checkpoint_job *save_checkpoint_job(batch *b, int64_t saved, error *e) {
 }
 
 int save_checkpoint_begin(shot *s, error *e) {
-  checkpoint_leg leg = {0};
+  checkpoint_start start = {0};
   const char *path = s->config->checkpoint_path;
-  const request_own own = {.from = s->of.from, .leg = &leg};
+  const request_own own = {.from = s->of.from, .start = &start};
   const request begins = {FILES_BEGIN_CHECKPOINTS, .path = path, .restarts = s->of.from, .own = own};
   TRY(files_do(s->engine->files, &begins, e));
-  s->self = leg.self;
-  if (leg.newest >= 0)
+  s->self = start.self;
+  if (start.newest >= 0)
     log_line(s->log,
              "a run from the start: moved aside %d checkpoint%s of an earlier one to %s.old%d.*.h5, the "
              "newest of step "
              "%lld, from which --restart auto would have continued",
-             leg.moved, leg.moved == 1 ? "" : "s", path, leg.number, (long long)leg.newest);
-  else if (leg.moved)
+             start.moved, start.moved == 1 ? "" : "s", path, start.number, (long long)start.newest);
+  else if (start.moved)
     log_line(s->log,
              "a run from the start: moved aside %d file%s to %s.old%d.*.h5: none can be continued from",
-             leg.moved, leg.moved == 1 ? "" : "s", path, leg.number);
-  if (leg.others)
+             start.moved, start.moved == 1 ? "" : "s", path, start.number);
+  if (start.others)
     log_line(
         s->log,
         "%d other file%s %s.*.h5: kept, and moved aside to %s.old%d.*.h5 where a checkpoint needs the name",
-        leg.others, leg.others == 1 ? "" : "s", path, path, leg.number);
+        start.others, start.others == 1 ? "" : "s", path, path, start.number);
   return 0;
 }
 

@@ -49,10 +49,10 @@ def vanished(program, config):
     folder, moved = program.folder / "out/small", program.folder / "out/moved"
     program.fail(2, ["[checkpoint] path = out/no/such/c: "], config, "checkpoint.path=out/no/such/c", np=2)
     program.fail(2, ["[output] path = out/no/such/u: "], config, "output.path=out/no/such/u")
-    with Running(program, config, "time.steps=100000", "checkpoint.every_steps=2500", np=3) as leg:
-        leg.wait_for(lambda: checkpoints(program, "out/small/c"), "a checkpoint")
+    with Running(program, config, "time.steps=100000", "checkpoint.every_steps=2500", np=3) as run:
+        run.wait_for(lambda: checkpoints(program, "out/small/c"), "a checkpoint")
         folder.rename(moved)
-        result = leg.wait()
+        result = run.wait()
     moved.rename(folder)
     for name in temporaries(program):  # what was being written then, nobody could find any more
         (program.folder / name).unlink()

@@ -800,7 +800,7 @@ def progress(program):
 
 
 def check_rates(program, out, steps, first=0):
-    """Every line gives the step of the whole run and the rate of this leg: the times computed from the rates rise to the
+    """Every line gives the step of the whole run and the rate of this process: the times computed from the rates rise to the
     report's time."""
     report = json.loads((program.folder / "r.json").read_text())
     done = [(int(n), float(rate)) for n, rate in re.findall(rf"step (\d+) of {steps}  (\S+) Gpts/s  elapsed", out)]

@@ -17,11 +17,11 @@ LONG = {"grid.nx": 48, "grid.ny": 48, "grid.nz": 48, "time.steps": 100000000, "e
         "report.progress": "off", "checkpoint.path": "out/c"}
 
 
-def start(leg, ranks=3):
+def start(run, ranks=3):
     """Until the loop runs; returns the ranks' processes."""
-    leg.wait_until_it_steps()
-    check(len(leg.ranks()) == ranks, f"{len(leg.ranks())} ranks run")
-    return leg.ranks()
+    run.wait_until_it_steps()
+    check(len(run.ranks()) == ranks, f"{len(run.ranks())} ranks run")
+    return run.ranks()
 
 
 # --- the watchdog -------------------------------------------------------------------------------------------------
@@ -39,10 +39,10 @@ def watchdog(program):
     """A rank that stands still ends the job, and is named; so is one that is stopped while it saves."""
     config = program.config(LONG)
     for rank in range(3):
-        with Running(program, config, "parallel.watchdog_seconds=2", np=3) as leg:
-            pids = start(leg)
+        with Running(program, config, "parallel.watchdog_seconds=2", np=3) as run:
+            pids = start(run)
             send(pids[rank], signal.SIGSTOP)
-            result = leg.wait()
+            result = run.wait()
             step, why = check_barked(result, rank, 2, f"rank {rank} stopped")
             check(step > 1 and why == "its process does not run", f"rank {rank}: step {step}, {why}")
             wait_gone(pids, f"rank {rank} stopped")
@@ -54,11 +54,11 @@ def watchdog(program):
 def stopped_while_saving(program):
     config = program.config({**LONG, "grid.nx": 128, "grid.ny": 128, "grid.nz": 128, "initial.u": "random",
                              "output.compress": 9, "checkpoint.every_steps": 3})
-    with Running(program, config, "parallel.watchdog_seconds=1", np=3) as leg:
-        pids = start(leg)
-        leg.wait_for(lambda: list(program.folder.glob("out/c.*.tmp.*")), "a checkpoint")
+    with Running(program, config, "parallel.watchdog_seconds=1", np=3) as run:
+        pids = start(run)
+        run.wait_for(lambda: list(program.folder.glob("out/c.*.tmp.*")), "a checkpoint")
         send(pids[0], signal.SIGSTOP)
-        check_barked(leg.wait(), 0, 1, "stopped while saving")
+        check_barked(run.wait(), 0, 1, "stopped while saving")
         wait_gone(pids, "stopped while saving")
 
 
@@ -90,10 +90,10 @@ def slow_watchdog_thread(program):
     for number, transport in enumerate(("sendrecv", "chunked", "shared") * 2):
         rank = 1 + number % 2  # not the first, which is named where nothing distinguishes them
         keys = [f"parallel.transport={transport}", f"parallel.overlap={('on', 'off')[number // 3]}"]
-        with Running(program, config, "parallel.watchdog_seconds=1", *keys, np=3) as leg:
-            held = Held(start(leg)[rank])
-            leg.wait_for(held.has_ended, f"end with {keys}", may_end=True)
-            _, why = check_barked(leg.wait(), rank, 1, f"{keys}, rank {rank} held")
+        with Running(program, config, "parallel.watchdog_seconds=1", *keys, np=3) as run:
+            held = Held(start(run)[rank])
+            run.wait_for(held.has_ended, f"end with {keys}", may_end=True)
+            _, why = check_barked(run.wait(), rank, 1, f"{keys}, rank {rank} held")
         check(why != "its process does not run", f"{keys}: it ran: {why}")
         print(f"rank {rank} held, {' '.join(keys)}: named, {why}", flush=True)
 
@@ -124,19 +124,19 @@ def slow_saves(program):
 
 
 def stopped_and_continued(program, config, watchdog_seconds, whom):
-    with Running(program, config, f"parallel.watchdog_seconds={watchdog_seconds}", np=3) as leg:
-        pids = start(leg)
+    with Running(program, config, f"parallel.watchdog_seconds={watchdog_seconds}", np=3) as run:
+        pids = start(run)
         halted = pids if whom == "all" else pids[1:2]
         for seconds in (3, 1.7, 1.8, 1.9, 2):
             for pid in halted:
                 send(pid, signal.SIGSTOP)
             time.sleep(seconds)
-            check(leg.process.poll() is None, f"{whom} stopped, watchdog {watchdog_seconds} s: ended: {leg.result()}")
+            check(run.process.poll() is None, f"{whom} stopped, watchdog {watchdog_seconds} s: ended: {run.result()}")
             for pid in halted:
                 send(pid, signal.SIGCONT)
             time.sleep(0.5)
         send(pids[0], signal.SIGUSR1)
-        result = leg.wait()
+        result = run.wait()
     check(result.code == 75, f"{whom} stopped and continued: expected exit 75, got {result}")
     print(f"{whom} stopped for up to 3 s, 5 times, watchdog {watchdog_seconds} s: went on", flush=True)
 
@@ -259,15 +259,15 @@ def whole_files(program, about):
 
 
 def temporary(pattern):
-    return lambda program, leg: list(program.folder.glob(pattern))
+    return lambda program, run: list(program.folder.glob(pattern))
 
 
-def stepping(program, leg):
-    return leg.may_step()
+def stepping(program, run):
+    return run.may_step()
 
 
-def loading(program, leg):
-    return re.search(r"^wave:", leg.out(), re.M)
+def loading(program, run):
+    return re.search(r"^wave:", run.out(), re.M)
 
 
 BIG = {"grid.nx": 128, "grid.ny": 128, "grid.nz": 128}
@@ -302,12 +302,12 @@ def kill_ranks(program, least, numbers):
             config = program.config({**LONG, "initial.u": "random", **changes})
             rank, delay = dice.randrange(3), dice.uniform(0, 0.2)
             about = f"{number.name} of rank {rank} {delay:.2f} s into {name}"
-            with Running(program, config, np=3) as leg:
-                leg.wait_for(lambda: begun(program, leg) and len(leg.ranks()) == 3, name)  # pylint: disable=cell-var-from-loop
+            with Running(program, config, np=3) as run:
+                run.wait_for(lambda: begun(program, run) and len(run.ranks()) == 3, name)  # pylint: disable=cell-var-from-loop
                 time.sleep(delay)
-                pids = leg.ranks()
+                pids = run.ranks()
                 send(pids[rank], number)
-                result = leg.wait()
+                result = run.wait()
                 wait_gone(pids, about)
             check(result.code == 128 + number, f"{about}: {result}")
             check(not result.errors, f"{about}: the others have something to say: {result}")
@@ -325,12 +325,12 @@ def kill_ranks(program, least, numbers):
 def clock(program):
     """checkpoint.every_seconds: they come by themselves, on all ranks at the same step, `keep` of them; a restart has the bits."""
     config = program.config({**LONG, "initial.u": "random", "checkpoint.keep": 2})
-    with Running(program, config, "checkpoint.every_seconds=0.5", np=3) as leg:
-        pids = start(leg)
-        written = lambda: [int(n) for n in re.findall(r"^checkpoint out/c\.(\d+)\.h5", leg.out(), re.MULTILINE)]
-        leg.wait_for(lambda: len(written()) >= 4, "4 checkpoints")
+    with Running(program, config, "checkpoint.every_seconds=0.5", np=3) as run:
+        pids = start(run)
+        written = lambda: [int(n) for n in re.findall(r"^checkpoint out/c\.(\d+)\.h5", run.out(), re.MULTILINE)]
+        run.wait_for(lambda: len(written()) >= 4, "4 checkpoints")
         send(pids[2], signal.SIGUSR1)
-        result = leg.wait()
+        result = run.wait()
     steps = written()
     check(result.code == 75, f"expected exit 75, got {result}")
     check(steps == sorted(set(steps)), f"checkpoints at {steps}")

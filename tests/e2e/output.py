@@ -279,7 +279,7 @@ def replace(program, config, gone, io, ranks):
 
 @case
 def leftovers_of_legs(program):
-    """A run that goes on keeps what its earlier legs saved; a run keeps what it reads. A list names no field of an earlier run. A
+    """A run that goes on keeps what its earlier runs saved; a run keeps what it reads. A list names no field of an earlier run. A
     file that cannot be moved is exit 2."""
     rich_input(program)
     config = program.config({**RICH, "checkpoint.keep": 9})
@@ -292,10 +292,10 @@ def leftovers_of_legs(program):
     program.succeed("-q", config, "output.every=0", "initial.u=out/u.00000003.hdf:/u", "output.path=./out/u")
     check(field_names(3, 20) == {name for name in under(program) if re.fullmatch(r"\.\d{8}\.hdf", name)}, f"{sorted(under(program))}")
     traces = under(program)[".receivers.h5"]
-    with Running(program, config, "time.steps=100000000", "receivers.every=1000000", "output.every=0", "checkpoint.every_steps=0") as leg:
-        leg.wait_until_it_steps()
-        leg.process.kill()
-        leg.process.wait()
+    with Running(program, config, "time.steps=100000000", "receivers.every=1000000", "output.every=0", "checkpoint.every_steps=0") as run:
+        run.wait_until_it_steps()
+        run.process.kill()
+        run.process.wait()
     left = under(program)
     check(series_of(program, "out/u") == [], f"a killed run lists {series_of(program, 'out/u')}")
     check(".receivers.h5" not in left and traces in left.values(), f"a killed run has the traces of another: {sorted(left)}")
@@ -664,11 +664,11 @@ def signals(program):
     config = program.config({**SLOW, "output.every": 3})
     last = 0
     for io, ranks, to in (("gather", 2, 0), ("server", 3, -1), ("server", 3, 0), ("auto", 1, 0)):
-        with start(program, config, f"parallel.io={io}", ranks=ranks) as leg:
-            leg.wait_for(lambda: re.search("from the start|restart from", leg.out()), "the start")
-            leg.wait_for(lambda: temporaries(program), "a field being written")
-            send(leg.ranks()[to], signal.SIGUSR1)
-            result = leg.wait()
+        with start(program, config, f"parallel.io={io}", ranks=ranks) as run:
+            run.wait_for(lambda: re.search("from the start|restart from", run.out()), "the start")
+            run.wait_for(lambda: temporaries(program), "a field being written")
+            send(run.ranks()[to], signal.SIGUSR1)
+            result = run.wait()
         about = f"{io}, SIGUSR1 to rank {to} of {ranks}"
         said = re.search(r"^stencil: stopped after step (\d+) of ", result.err, re.MULTILINE)
         check(result.code == 75 and said, f"{about}: {result}")
@@ -689,13 +689,13 @@ def kills(program):
     inside = 0
     for number in range(4):
         io, ranks = (("server", 3), ("gather", 2))[number % 2]
-        with start(program, config, f"parallel.io={io}", ranks=ranks) as leg:
-            leg.wait_for(lambda: re.search(r"^checkpoint out/c", leg.out(), re.M), "a checkpoint")
-            leg.wait_for(lambda: temporaries(program), "something being written")
+        with start(program, config, f"parallel.io={io}", ranks=ranks) as run:
+            run.wait_for(lambda: re.search(r"^checkpoint out/c", run.out(), re.M), "a checkpoint")
+            run.wait_for(lambda: temporaries(program), "something being written")
             time.sleep(dice.uniform(0, 0.1))
-            everybody = leg.ranks() + [leg.process.pid]
-            send(leg.ranks()[-1] if number < 2 else dice.choice(leg.ranks()), signal.SIGKILL)
-            result = leg.wait()
+            everybody = run.ranks() + [run.process.pid]
+            send(run.ranks()[-1] if number < 2 else dice.choice(run.ranks()), signal.SIGKILL)
+            result = run.wait()
             wait_gone(everybody, "after a killed rank")
         check(result.code != 0 and "passed over" not in result.out, f"kill {number}: {result}")
         inside += bool(temporaries(program))
@@ -707,13 +707,13 @@ def kills(program):
     finish(program, config, max(checkpoints(program)), "after all kills")
 
 
-def hold_up(program, leg):
+def hold_up(program, run):
     """Stops all ranks when a field is being written; what is then left of it."""
     def fields():
         return [name for name in temporaries(program) if "/u.0" in name]
 
-    leg.wait_for(fields, "a field being written")
-    for pid in leg.ranks():
+    run.wait_for(fields, "a field being written")
+    for pid in run.ranks():
         send(pid, signal.SIGSTOP)
     return fields()
 
@@ -725,16 +725,16 @@ def two_runs(program):
         program.fresh()
         config = program.config({**SLOW, "initial.u": "random"})
         args = ["time.steps=12", "output.every=3", f"parallel.io={io}", f"output.compress={compress}"]
-        with start(program, config, *args, ranks=ranks) as leg:
-            held = hold_up(program, leg)
+        with start(program, config, *args, ranks=ranks) as run:
+            held = hold_up(program, run)
             while compress and not held:  # the field was whole just before
-                for pid in leg.ranks():
+                for pid in run.ranks():
                     send(pid, signal.SIGCONT)
-                held = hold_up(program, leg)
+                held = hold_up(program, run)
             program.succeed("-q", config, *args, "initial.seed=3", np=ranks)
-            for pid in leg.ranks():
+            for pid in run.ranks():
                 send(pid, signal.SIGCONT)
-            result = leg.wait()
+            result = run.wait()
         check(result.code == 0, f"{io}: held up in {held}: {result}")
         check(not temporaries(program), f"{io}: left {temporaries(program)}")
         check(len(fields_of(program, "out/u")) == 5, f"{io}: saved {program.files()}")

@@ -14,20 +14,20 @@ from run_files import RESTARTS, ORIGIN, check_same, checkpoints, model, series_o
 @case
 def restart_bits(program):
     """N steps are k steps, a restart, and N - k steps: fields, series and traces, on other numbers of ranks."""
-    for number, (name, changes, kernel, legs) in enumerate(RESTARTS):
+    for number, (name, changes, kernel, runs) in enumerate(RESTARTS):
         program.fresh()
         model(program)
         config = program.config({"grid.nx": 20, "grid.ny": 14, "grid.nz": 26, "time.steps": 20, "output.every": 3,
                                  "checkpoint.path": "out/c", **changes})
         receivers = "receivers.every" in changes
         program.succeed("-q", config, "output.path=out/ref", f"device.kernel={kernel}")
-        for leg, (ranks, last, extra) in enumerate(legs):
-            chosen = ["--restart", max(checkpoints(program).items())[1] if number % 2 else "auto"] if leg else []
+        for place, (ranks, last, extra) in enumerate(runs):
+            chosen = ["--restart", max(checkpoints(program).items())[1] if number % 2 else "auto"] if place else []
             options = [f"time.steps={last}", "checkpoint.every_steps=1" if number == 0 else f"checkpoint.every_steps={last}"]
             result = program.succeed(*chosen, config, *options, *extra, np=ranks)
-            check(not leg or f"step {legs[leg - 1][1]}\n" in result.out, f"{name}: not from the checkpoint: {result}")
-        check_same(program, "out/u", "out/ref", receivers, name, [last for _, last, _ in legs])
-        print(f"{name}: {' -> '.join(str(ranks) for ranks, _, _ in legs)} ranks")
+            check(not place or f"step {runs[place - 1][1]}\n" in result.out, f"{name}: not from the checkpoint: {result}")
+        check_same(program, "out/u", "out/ref", receivers, name, [last for _, last, _ in runs])
+        print(f"{name}: {' -> '.join(str(ranks) for ranks, _, _ in runs)} ranks")
     other_keys(program)
 
 

@@ -38,7 +38,7 @@ def traces_of(program, path):
 
 
 def check_same(program, path, reference, receivers, about, ends=()):
-    """What is under `path` is what is under `reference`; legs may have left their last field besides, at `ends`."""
+    """What is under `path` is what is under `reference`; runs may have left their last field besides, at `ends`."""
     found, expected = fields_of(program, path), fields_of(program, reference)
     check(set(expected) <= set(found) <= set(expected) | set(ends),
           f"{about}: fields of steps {sorted(found)}, not {sorted(expected)}")
@@ -110,7 +110,7 @@ def model(program, shape=(26, 14, 20)):
         file["rows"] = np.c_[1e-4 + 2.7e-4 * np.arange(25), rng.uniform(-1, 1, 25)]
 
 
-# Name; changes; kernel of the reference; legs: (ranks, steps until then, options besides).
+# Name; changes; kernel of the reference; runs: (ranks, steps until then, options besides).
 RESTARTS = [
     ("jacobi, fixed", {"boundary.value": 0.5}, "simd",
      [(2, 7, ["output.compress=4"]), (3, 13, ["parallel.io=server"]), (1, 20, ["parallel.io=gather"])]),

@@ -58,13 +58,13 @@ def check_same(program, names, steps):
 
 def let_start(cluster, job):
     """Lets a job that is back in the queue start. By itself it waits for 2 minutes once it has cleaned up. It must not start within
-    the second in which a node ended the leg before: the node would refuse it ("Job credential revoked")."""
+    the second in which a node ended the run before: the node would refuse it ("Job credential revoked")."""
     cluster.until(lambda: cluster.state(job)[0] != "COMPLETING", "clean-up", job)
     cluster.ask("scontrol", "update", f"JobId={job}", "StartTime=now+2")
 
 
 def let_end(cluster, jobs):
-    """Lets jobs that are back in the queue end soon: their next leg reads a config with fewer steps, which are returned."""
+    """Lets jobs that are back in the queue end soon: their next run reads a config with fewer steps, which are returned."""
     program = cluster.program
     steps = max(checkpoints(program, name)[-1] for name in jobs) + 20
     program.config({**RUN, "time.steps": steps})
@@ -91,14 +91,14 @@ def slow_smoke(program):
 
 @case
 def slow_requeue(program):
-    """jobs/restart.sbatch, by srun and by mpirun: exit 75 puts the job back into the queue, and the next leg goes on."""
+    """jobs/restart.sbatch, by srun and by mpirun: exit 75 puts the job back into the queue, and the next run goes on."""
     program.config(RUN)
     cluster = Cluster(program)
     jobs = {launch: start(cluster, launch, "jobs/restart.sbatch", "-N2", "-n3", launch=launch) for launch in ("srun", "mpirun")}
     for job in jobs.values():
         cluster.ask("scancel", "--signal=USR1", "--batch", job)
     for name, job in jobs.items():
-        cluster.until(lambda: cluster.state(job)[2] == "1", "second leg", job)
+        cluster.until(lambda: cluster.state(job)[2] == "1", "second run", job)
         check(re.search(rf"stopped after step \d+ of {ENDLESS}: User defined signal 1", log_of(program, name)), log_of(program, name))
     check_same(program, jobs, let_end(cluster, jobs))
 
@@ -160,7 +160,7 @@ def slow_node_failure(program):
         used = cluster.ask("scontrol", "show", "hostnames", *cluster.show(job, "NodeList")).split()
         lost = cluster.nodes[cluster.names.index(used[victim])]
         lost.lose_power()
-        cluster.until(lambda: cluster.state(job)[2] == "1", "second leg", job)
+        cluster.until(lambda: cluster.state(job)[2] == "1", "second run", job)
         newest = checkpoints(program, name)[-1]
         check_same(program, [name], let_end(cluster, {name: job}))
         print(f"{name}: lost {lost.name} of {used}, went on from step {newest}", flush=True)
@@ -183,11 +183,11 @@ def slow_srun(program):
                                      (signal.SIGKILL, 2, [137], "Killed"),
                                      (signal.SIGSEGV, 2, [139], r"(?s)Signal: Segmentation fault.*srun: error: node2: task 2"),
                                      (signal.SIGSTOP, 1, [4, 137], r"rank 1 has not finished step \d+ after 5 s")):
-        with Running(program, config, "parallel.watchdog_seconds=5", np=3) as leg:
-            leg.wait_until_it_steps()
+        with Running(program, config, "parallel.watchdog_seconds=5", np=3) as run:
+            run.wait_until_it_steps()
             pids = program.processes("SLURM_PROCID")
-            os.kill(leg.process.pid if to == "srun" else pids[to], number)
-            result = leg.wait()
+            os.kill(run.process.pid if to == "srun" else pids[to], number)
+            result = run.wait()
         check(result.code in codes and re.search(words, result.err), f"{number.name} to {to}: {result}")
         check(not program.processes("SLURM_PROCID"), f"{number.name} to {to}: ranks are left")
         print(f"{number.name} to {to}: exit {result.code}", flush=True)
@@ -212,7 +212,7 @@ def slow_survey(program):
     job = begin()
     cluster.until(lambda: done() >= 2, "two shots", job)
     cluster.ask("scancel", "--signal=USR1", "--batch", job)
-    cluster.until(lambda: cluster.state(job)[2] == "1", "second leg", job)
+    cluster.until(lambda: cluster.state(job)[2] == "1", "second run", job)
     check("stopped: User defined signal 1" in log.read_text() and "back into the queue" in log.read_text(), log.read_text())
     before = done()
     cluster.until(lambda: done() > before, "another shot", job)

@@ -16,7 +16,7 @@ from run_files import check_same, checkpoints, temporaries, traces_of
 
 # --- signals and wall time ----------------------------------------------------------------------------------------
 
-# Steps without end: the last leg, and the run that they are compared with, get an end when it is known.
+# Steps without end: the last run, and the run that they are compared with, get an end when it is known.
 ENDLESS = {"grid.nx": 40, "grid.ny": 24, "grid.nz": 30, "time.steps": 3000000, "equation.type": "wave", "initial.u": "random",
            "boundary.all": "absorbing", "boundary.z_lo": "dirichlet", "boundary.y_lo": "neumann", "boundary.width": 5,
            "output.every": 1500, "receivers.points": "3 4 3.5, 20 11 7", "receivers.every": 250,
@@ -25,8 +25,8 @@ ENDLESS = {"grid.nx": 40, "grid.ny": 24, "grid.nz": 30, "time.steps": 3000000, "
 PATIENT = ["--mca", "odls_base_sigkill_timeout", "3"]  # s that mpirun waits before SIGTERM, and then before SIGKILL
 
 
-class Leg:
-    """How a leg is stopped."""
+class Stop:
+    """How a run is stopped."""
 
     def __init__(self, name, code, ranks, number=0, to="mpirun", options=(), env=None, launch=()):
         self.name, self.code, self.ranks, self.number, self.to = name, code, ranks, number, to
@@ -36,12 +36,12 @@ class Leg:
         """Runs until it is stopped; returns the step, which its checkpoint must have."""
         known = checkpoints(program)
         env = {k: v() for k, v in (self.env or {}).items()}
-        with Running(program, "--restart", "auto", config, *self.options, np=self.ranks, launch=self.launch, env=env) as leg:
+        with Running(program, "--restart", "auto", config, *self.options, np=self.ranks, launch=self.launch, env=env) as run:
             if self.number:
-                leg.wait_for(lambda: re.search("from the start|restart from", leg.out()), "the start")
+                run.wait_for(lambda: re.search("from the start|restart from", run.out()), "the start")
                 time.sleep(0.3)
-                send(leg.ranks()[-1] if self.to == "rank" else leg.process.pid, self.number)
-            result = leg.wait()
+                send(run.ranks()[-1] if self.to == "rank" else run.process.pid, self.number)
+            result = run.wait()
         check(result.code in self.code, f"{self.name}: expected exit {self.code}, got {result}")
         said = re.search(r"^stencil: stopped after step (\d+) of ", result.err, re.MULTILINE)
         newest = max(checkpoints(program))
@@ -58,19 +58,19 @@ class Leg:
 
 
 def finish(program, config, last):
-    """The last leg, and the run that nobody disturbed."""
+    """The last run, and the run that nobody disturbed."""
     end = f"time.steps={last + 700}"
     program.succeed("-q", "--restart", "auto", config, end, np=2)
     program.succeed("-q", config, end, "output.path=out/ref", "checkpoint.path=out/other")
-    check_same(program, "out/u", "out/ref", True, "after all legs")
+    check_same(program, "out/u", "out/ref", True, "after all stops")
 
 
-QUICK_LEGS = [
-    Leg("SIGUSR1 to one rank of 3", [75], 3, signal.SIGUSR1, "rank"),
-    Leg("SIGTERM to mpirun, 3 ranks, with patience", [1, 143], 3, signal.SIGTERM, launch=PATIENT),
-    Leg("SIGINT without mpirun", [75], 0, signal.SIGINT),
-    Leg("time.max_seconds = 2", [75], 1, options=["time.max_seconds=2"]),
-    Leg("SLURM_JOB_END_TIME without mpirun", [75], 0, options=["time.max_seconds=1000"], env={"SLURM_JOB_END_TIME": lambda: str(int(time.time()) + 3)}),
+QUICK_STOPS = [
+    Stop("SIGUSR1 to one rank of 3", [75], 3, signal.SIGUSR1, "rank"),
+    Stop("SIGTERM to mpirun, 3 ranks, with patience", [1, 143], 3, signal.SIGTERM, launch=PATIENT),
+    Stop("SIGINT without mpirun", [75], 0, signal.SIGINT),
+    Stop("time.max_seconds = 2", [75], 1, options=["time.max_seconds=2"]),
+    Stop("SLURM_JOB_END_TIME without mpirun", [75], 0, options=["time.max_seconds=1000"], env={"SLURM_JOB_END_TIME": lambda: str(int(time.time()) + 3)}),
 ]
 
 
@@ -78,8 +78,8 @@ QUICK_LEGS = [
 def signals(program):
     """A run that is stopped again and again, in many ways and on many ranks, ends as if nothing had happened."""
     config = program.config(ENDLESS)
-    for leg in QUICK_LEGS:
-        last = leg.run(program, config)
+    for stop in QUICK_STOPS:
+        last = stop.run(program, config)
     finish(program, config, last)
     second_signal(program, 0)
 
@@ -89,18 +89,18 @@ def slow_signals(program):
     """Likewise, with every signal, sent to every process."""
     config = program.config(ENDLESS)
     in_3_s = {"SLURM_JOB_END_TIME": lambda: str(int(time.time()) + 4)}
-    legs = [Leg(f"{number.name} to {'mpirun' if to == 'mpirun' else 'one rank'} of {ranks}{' with patience' if launch else ''}",
+    stops = [Stop(f"{number.name} to {'mpirun' if to == 'mpirun' else 'one rank'} of {ranks}{' with patience' if launch else ''}",
                 [1, 143, 130] if to == "mpirun" and number != signal.SIGUSR1 else [75], ranks, number, to, launch=launch)
             for number in (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1) for ranks in (1, 3)
             for to, launch in (("mpirun", ()), ("mpirun", PATIENT), ("rank", ()))]
-    legs += [Leg(f"{number.name} without mpirun", [75], 0, number)
+    stops += [Stop(f"{number.name} without mpirun", [75], 0, number)
              for number in (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1)]
-    legs += [Leg(f"time.max_seconds = 3 on {ranks or 'no'} ranks", [75], ranks, options=["time.max_seconds=3"])
+    stops += [Stop(f"time.max_seconds = 3 on {ranks or 'no'} ranks", [75], ranks, options=["time.max_seconds=3"])
              for ranks in (0, 1, 3)]
-    legs += [Leg(f"SLURM_JOB_END_TIME on {ranks} ranks", [75], ranks, env=in_3_s) for ranks in (1, 3)]
-    random.Random(3).shuffle(legs)
-    for leg in QUICK_LEGS + legs:
-        last = leg.run(program, config)
+    stops += [Stop(f"SLURM_JOB_END_TIME on {ranks} ranks", [75], ranks, env=in_3_s) for ranks in (1, 3)]
+    random.Random(3).shuffle(stops)
+    for stop in QUICK_STOPS + stops:
+        last = stop.run(program, config)
     finish(program, config, last)
     for ranks in (0, 1, 3):
         second_signal(program, ranks)
@@ -119,13 +119,13 @@ def second_signal(program, ranks):
     config = program.config({"grid.nx": 128, "grid.ny": 128, "grid.nz": 128, "time.steps": 100000, "equation.type": "wave",
                     "checkpoint.path": "out/c", "report.check_every": 0})
     with Running(program, config, np=ranks, launch=["--mca", "odls_base_sigkill_timeout", "0"],
-                 env=program.preload("slow_disk", SLOW_DISK)) as leg:
-        leg.wait_until_it_steps()
-        send(leg.ranks()[-1], signal.SIGUSR1)
-        leg.wait_for(lambda: temporaries(program), "a checkpoint being written")
+                 env=program.preload("slow_disk", SLOW_DISK)) as run:
+        run.wait_until_it_steps()
+        send(run.ranks()[-1], signal.SIGUSR1)
+        run.wait_for(lambda: temporaries(program), "a checkpoint being written")
         time.sleep(0.3)  # what comes within a quarter of a second is one wish
-        send(leg.ranks()[-1], signal.SIGTERM)
-        result = leg.wait()
+        send(run.ranks()[-1], signal.SIGTERM)
+        result = run.wait()
     check(result.code == (143 if ranks else -signal.SIGTERM), f"a second signal on {ranks} ranks: {result}")
     check(not checkpoints(program) and temporaries(program), f"a second signal left {program.files()}")
     print(f"a second signal on {ranks or 'no'} ranks: ended at once", flush=True)
@@ -161,10 +161,10 @@ def answers(program):
                               (3, "last", signal.SIGUSR1), (3, "last", signal.SIGTERM)):
         program.fresh()
         config = program.config(ENDLESS)
-        with Running(program, config, np=ranks) as leg:
-            leg.wait_until_it_steps()
-            send(leg.ranks()[-1] if to == "last" else leg.process.pid, number)
-            result = leg.wait()
+        with Running(program, config, np=ranks) as run:
+            run.wait_until_it_steps()
+            send(run.ranks()[-1] if to == "last" else run.process.pid, number)
+            result = run.wait()
         about, said, (step,) = f"{number.name} to {to} of {ranks}", ANSWER.findall(result.out), checkpoints(program)
         check(result.code == 75 and len(said) == 1, f"{about}: expected exit 75 and one answer: {result}")
         check(said[0][0] == number.name and not said[0][2], f"{about}: {said}")
@@ -173,20 +173,20 @@ def answers(program):
     program.fresh()
     config = program.config(ENDLESS)
     for ranks, keys in ((0, ["-b", 10**7]), (0, ["-n", "--measure"]), (2, ["-b", 10**7])):  # nothing to save
-        with Running(program, *keys, config, "grid.nx=200", "grid.ny=200", "report.progress=on", np=ranks) as leg:
-            leg.wait_for(lambda: "kernel auto:" in leg.out(), "the start")
-            send(leg.process.pid, signal.SIGUSR1)
-            result = leg.wait()
+        with Running(program, *keys, config, "grid.nx=200", "grid.ny=200", "report.progress=on", np=ranks) as run:
+            run.wait_for(lambda: "kernel auto:" in run.out(), "the start")
+            send(run.process.pid, signal.SIGUSR1)
+            result = run.wait()
         said = re.findall(r"SIGUSR1 received: there is nothing to save, the program ends\n", result.out)
         check(result.code and len(said) == 1 and not checkpoints(program), f"{keys} on {ranks} ranks: {result}")
-    with Running(program, config, np=2) as leg:  # in the middle of a step, which does not end
-        leg.wait_until_it_steps()
-        ranks = leg.ranks()
+    with Running(program, config, np=2) as run:  # in the middle of a step, which does not end
+        run.wait_until_it_steps()
+        ranks = run.ranks()
         send(ranks[1], signal.SIGSTOP)
         send(ranks[0], signal.SIGUSR1)
-        leg.wait_for(lambda: ANSWER.search(leg.out()), "an answer")
+        run.wait_for(lambda: ANSWER.search(run.out()), "an answer")
         send(ranks[1], signal.SIGCONT)
-        check(leg.wait().code == 75, str(leg.result()))
+        check(run.wait().code == 75, str(run.result()))
 
 
 LATE_SIGNAL = """#include <signal.h>
@@ -232,15 +232,15 @@ def answers_under_mpirun(program):
     """mpirun that gets Ctrl-C shows nothing of what its ranks print, and kills them: the answer comes past it, and names
     the signal that it passes on and waits for."""
     config = program.config({"grid.nx": 256, "grid.ny": 256, "grid.nz": 256, "time.steps": 10**6, "device.kernel": "simd"})
-    with Running(program, config, np=2, columns=80) as leg:
-        leg.wait_for(lambda: "%" in leg.out(), "progress")
-        ranks = leg.ranks()
-        send(leg.process.pid, signal.SIGINT)
-        leg.wait_for(lambda: ANSWER.search(leg.out()), "an answer")
-        check(all(map(alive, ranks)), f"the ranks were dead already: {leg.out()}")
-        number, _, words = ANSWER.search(leg.out()).groups()
+    with Running(program, config, np=2, columns=80) as run:
+        run.wait_for(lambda: "%" in run.out(), "progress")
+        ranks = run.ranks()
+        send(run.process.pid, signal.SIGINT)
+        run.wait_for(lambda: ANSWER.search(run.out()), "an answer")
+        check(all(map(alive, ranks)), f"the ranks were dead already: {run.out()}")
+        number, _, words = ANSWER.search(run.out()).groups()
         expected = (r"; mpirun kills its ranks in 1 s, and a checkpoint may take \d\.\d s\. "
-                    rf"To stop without that limit: kill -USR1 {leg.process.pid}")
+                    rf"To stop without that limit: kill -USR1 {run.process.pid}")
         check(number == "SIGTERM" and re.fullmatch(expected, words), f"{number}: {words}")
 
 
@@ -282,9 +282,9 @@ def stacked_traces(program, keys):
         check(same_bits(found, expected) and expected.any(), f"{shot} of a batch: other bits")
 
 
-def mapped(leg):
+def mapped(run):
     """Files without a name that the ranks of a run have mapped in its output folder."""
-    lines = "".join(Path(f"/proc/{pid}/maps").read_text() for pid in leg.ranks())
+    lines = "".join(Path(f"/proc/{pid}/maps").read_text() for pid in run.ranks())
     return {line.split(maxsplit=5)[4] for line in lines.splitlines() if "receivers.h5.tmp" in line and line.endswith(" (deleted)")}
 
 
@@ -299,11 +299,11 @@ def traces(program):
         program.succeed("-q", config, f"parallel.io={mode}", np=ranks)
         check_traces(program, f"{ranks} ranks, {mode}", places, (0, 400, 800))
     program.remove("out/*")
-    with Running(program, config, "checkpoint.every_steps=90", np=2, launch=["--mca", "odls_base_sigkill_timeout", "0"]) as leg:
-        leg.wait_for(lambda: 540 in checkpoints(program), "a checkpoint")
-        check(len(mapped(leg)) == 2, f"2 ranks have mapped {mapped(leg)}")
+    with Running(program, config, "checkpoint.every_steps=90", np=2, launch=["--mca", "odls_base_sigkill_timeout", "0"]) as run:
+        run.wait_for(lambda: 540 in checkpoints(program), "a checkpoint")
+        check(len(mapped(run)) == 2, f"2 ranks have mapped {mapped(run)}")
         program.kill_all()
-        leg.wait()
+        run.wait()
     left = [name for name in program.files() if "receivers" in name]
     check(not left, f"after a kill there are {left}")
     with h5py.File(program.folder / f"out/c.{max(checkpoints(program)):08d}.h5") as file:
@@ -340,7 +340,7 @@ class Killer:
 
     def __init__(self, program, seed, longest=0.7):
         self.program, self.config, self.random = program, program.config(KILLED), random.Random(seed)
-        self.longest = longest  # s that a leg lives after it has started
+        self.longest = longest  # s that a run lives after it has started
         self.logged = 0  # the newest checkpoint that a run has said it has written
         self.seen, self.counts = set(), dict.fromkeys(("kills", "inside", "start", "rank", "mpirun"), 0)
 
@@ -349,14 +349,14 @@ class Killer:
         ranks = dice.choice((0, 1, 2, 3, 3))
         to, early = dice.choice(("rank", "mpirun")) if ranks else "rank", dice.random() < 0.1
         with Running(program, "--restart", "auto", self.config, f"output.compress={dice.choice((0, 1))}", np=ranks,
-                     launch=["--mca", "odls_base_sigkill_timeout", "0"]) as leg:
-            leg.wait_for(lambda: len(leg.ranks()) == max(ranks, 1), "its ranks")
+                     launch=["--mca", "odls_base_sigkill_timeout", "0"]) as run:
+            run.wait_for(lambda: len(run.ranks()) == max(ranks, 1), "its ranks")
             if not early:
-                leg.wait_for(lambda: re.search("from the start|restart from", leg.out()), "the start")
+                run.wait_for(lambda: re.search("from the start|restart from", run.out()), "the start")
             time.sleep(dice.uniform(0, self.longest))
-            everybody = leg.ranks() + [leg.process.pid]
-            send(leg.process.pid if to == "mpirun" else dice.choice(leg.ranks() or everybody), signal.SIGKILL)
-            result = leg.wait()
+            everybody = run.ranks() + [run.process.pid]
+            send(run.process.pid if to == "mpirun" else dice.choice(run.ranks() or everybody), signal.SIGKILL)
+            result = run.wait()
             wait_gone(everybody, f"after a kill of {to}")  # two runs must not write under one path
         check(result.code not in range(5), f"it ended by itself, and was not killed: {result}")
         self.counts["kills"] += 1
@@ -364,7 +364,7 @@ class Killer:
         self.look_at(result)
 
     def look_at(self, result):
-        """A leg began with the newest checkpoint that was whole, and left nothing half-written but temporary files."""
+        """A run began with the newest checkpoint that was whole, and left nothing half-written but temporary files."""
         check("passed over" not in result.out, f"a damaged checkpoint: {result}")
         began = re.search(r"restart from .*, step (\d+)$", result.out, re.MULTILINE)
         if began or "from the start" in result.out:

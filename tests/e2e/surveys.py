@@ -425,7 +425,7 @@ def stops(program):
     """A signal, the wall time or a death end a survey; the table is whole at every moment; the same command goes on."""
     config = prepare(program, MANY, **LONG)
     program.succeed("-q", config, "output.path=out/ref", np=2)
-    legs = [(0, signal.SIGTERM, None, [], 75), (1, signal.SIGUSR1, None, [], 75), (2, signal.SIGUSR1, -1, [], 75),
+    stops = [(0, signal.SIGTERM, None, [], 75), (1, signal.SIGUSR1, None, [], 75), (2, signal.SIGUSR1, -1, [], 75),
             (4, signal.SIGKILL, -1, [], None), (4, signal.SIGUSR1, 1, ["survey.ranks_per_shot=2"], 75),
             (3, signal.SIGUSR1, None, ["parallel.io=server"], 75), (2, signal.SIGUSR1, None, ["survey.on_stop=finish"], 75),
             (2, signal.SIGUSR1, -1, ["survey.on_stop=checkpoint", "survey.ranks_per_shot=1"], 75),
@@ -433,7 +433,7 @@ def stops(program):
             (3, signal.SIGUSR1, 0, ["survey.on_stop=checkpoint", "survey.ranks_per_shot=1", "survey.at_once=4", "parallel.io=server"], 75),
             (2, signal.SIGUSR1, 0, ["survey.at_once=4"], 75),
             (2, 0, None, [f"time.max_seconds={LIMIT}"], 75)]
-    for ranks, number, rank, options, code in legs:
+    for ranks, number, rank, options, code in stops:
         about = f"{ranks} ranks, signal {number} to {rank}, {options}"
         with Running(program, config, *options, np=ranks) as survey:
             survey.wait_for(lambda: list((program.folder / "out/line").glob("00*.receivers.h5")), "a shot")
@@ -564,13 +564,13 @@ def slow_thousand_stacked(program):
 
 @case
 def script(program):
-    """jobs/survey.sbatch without Slurm: legs until all is done; the exit code is the program's."""
+    """jobs/survey.sbatch without Slurm: runs until all is done; the exit code is the program's."""
     config = prepare(program, MANY[:8], **LONG)
     command = ["bash", SOURCE / "jobs/survey.sbatch", config]
     env = {"STENCIL": program.path, "RANKS": "2"}
-    result = program.finish(command, env={**env, "LEG_SECONDS": "1.5"})
+    result = program.finish(command, env={**env, "RUN_SECONDS": "1.5"})
     check(result.code == 0 and [row["state"] for row in table(program)] == 8 * ["done"], f"{result}")
-    print(f"{result.out.count('made the folder') + result.out.count(' shots are done, the same')} legs", result.err.count("stopped: "))
+    print(f"{result.out.count('made the folder') + result.out.count(' shots are done, the same')} runs", result.err.count("stopped: "))
     result = program.finish([*command, "survey.shots=none.txt"], env=env)
     check(result.code == 1 and "none.txt: cannot read the shots" in result.err, f"{result}")
 

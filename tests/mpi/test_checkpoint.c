@@ -197,8 +197,8 @@ TEST_OF(test_abandoned, fixture *x) {
       const struct utimbuf hours = {time(NULL) - 7200, time(NULL) - 7200};
       if (cases[i].old) assert_int_equal(utime(name, &hours), 0);
     }
-    checkpoint_leg leg;
-    if (round == 0) OK(checkpoint_begin(&x->ways[0], path, NULL, &leg, &E));
+    checkpoint_start start;
+    if (round == 0) OK(checkpoint_begin(&x->ways[0], path, NULL, &start, &E));
     if (round == 1) WRITE(x, path, 100, 1);
     for (int i = 0; i < count && x->rank == 0; i++) {
       snprintf(name, sizeof name, "%s.%08d.h5.tmp.%s.%ld", path, i, cases[i].host, cases[i].pid);

@@ -76,24 +76,24 @@ TEST_OF(test_blocks, fixture *x) {
   assert_true(harmful > 20);
 }
 
-/* Nothing is read through HDF5, which crashes on some files: a sealed one without HDF5's first block is as good. */
+/* Nothing is read through HDF5, which crashes on some files: a written one without HDF5's first block is as good. */
 TEST_OF(test_without_hdf5, fixture *x) {
   static image m;
-  checkpoint_seal s;
+  checkpoint_header s;
   int fd = -1;
   error e = {0};
   const char *path = text_of("%s/bare", x->folder);
   WRITE(x, path, 9, 2);
   load(&m, path, 9);
-  assert_memory_equal(m.bytes + CHECKPOINT_SEAL, "\211HDF", 4);
-  memset(m.bytes + CHECKPOINT_SEAL, 0xff, 48);
+  assert_memory_equal(m.bytes + CHECKPOINT_HEADER, "\211HDF", 4);
+  memset(m.bytes + CHECKPOINT_HEADER, 0xff, 48);
   store(&m, m.size);
   assert_int_equal(judge(x, m.name, 9, &e), ERROR_CHECKPOINT_DAMAGED);
   e = (error){0};
-  assert_int_equal(checkpoint_read_seal(m.name, &s, &fd, &e), 0);
+  assert_int_equal(checkpoint_read_header(m.name, &s, &fd, &e), 0);
   close(fd);
   fd = open(m.name, O_RDWR);
-  assert_int_equal(checkpoint_write_seal(m.name, fd, &s, &e), 0);
+  assert_int_equal(checkpoint_write_header(m.name, fd, &s, &e), 0);
   close(fd);
   assert_int_equal(judge(x, m.name, 9, &e), 0);
 }
