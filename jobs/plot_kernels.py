@@ -63,7 +63,7 @@ def draw(run, out):
     bottom.set_xlabel(f"ideal traffic / copy bandwidth of the same run ({run['copy_gbs'] / 1000:.2f} TB/s)", fontsize=9,
                       color=INK)
     figure.get_layout_engine().set(h_pad=0.06)
-    figure.suptitle(f"25-point star, float32, {' × '.join(map(str, run['grid']))}, one {run['gpu']}", x=0.01, ha="left",
+    figure.suptitle(f"25-point stencil, float32, {' × '.join(map(str, run['grid']))}, one {run['gpu']}", x=0.01, ha="left",
                     fontsize=12, fontweight="bold", color=INK)
     figure.savefig(out, dpi=150)
 

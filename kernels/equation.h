@@ -32,7 +32,7 @@ enum { EQUATION_MEDIA = 1, EQUATION_STATES = 2 /* the most of any equation */ };
 #undef MEDIA_2
 
 enum equation_flags {
-  READS_U = 1, /* the update reads u at the point besides the star */
+  READS_U = 1, /* the update reads u at the point besides the stencil */
   GIVEN_WEIGHTS =
       2, /* the weights are the configuration's, not the Laplacian's: there is no order or bound */
   HAS_SOURCES = 4,

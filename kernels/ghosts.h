@@ -1,5 +1,6 @@
 /* Ghosts that are images of own points. A launch also stores the images of its values: host kernels and operations
- * store them with the value, CUDA kernels in a launch that follows (images.cuh). Ghosts at edges and corners, which no star reads, are left alone. */
+ * store them with the value, CUDA kernels in a launch that follows (images.cuh). Ghosts at edges and corners, which no
+ * stencil reads, are left alone. */
 #ifndef STENCIL_GHOSTS_H
 #define STENCIL_GHOSTS_H
 

@@ -10,7 +10,8 @@
 enum {
   GROUP = 4,      /* planes computed together; four is also what a boundary launch has */
   BLOCK_X = 1024, /* points: longest piece of a row swept at once, a multiple of every vector's length */
-  COLUMN_X = 160, /* the same, of a column: the 44 rows of a group's star take 32 KiB with their neighbours */
+  COLUMN_X =
+      160, /* the same, of a column: the 44 rows of a group's stencil take 32 KiB with their neighbours */
   BLOCK_BYTES = 768 << 10, /* of input that a block may keep in the L2 cache */
   BLOCK_Y_LEAST = 8,       /* rows: fewer would mostly load their neighbours */
   SHARE_PIECES = 8,        /* of a thread, so that a piece is no large part of a step for who waits for it; */

@@ -11,7 +11,7 @@
 extern "C" {
 #endif
 
-enum { RADIUS = 4 }; /* reach of the star along each axis, points: ghosts beyond each face */
+enum { RADIUS = 4 }; /* reach of the stencil along each axis, points: ghosts beyond each face */
 enum face { FACE_X_LO, FACE_X_HI, FACE_Y_LO, FACE_Y_HI, FACE_Z_LO, FACE_Z_HI, FACE_COUNT };
 /* What the 4 ghosts beyond a face of the slab hold after a launch. */
 enum ghost_rule {
@@ -34,9 +34,9 @@ enum { MEMORIES_MAX = 3 };
 /* Frequencies that maps can be of. */
 enum { MAP_FREQUENCIES = 8 };
 
-/* Terms that what multiplies the star may have besides, where the equation HAS_TERMS: of density, of absorption and, on the
- * way back, of the gradient. Fields are laid out as `in` and read at own points only. With B the star, in this order
- * (terms.h):
+/* Terms that what multiplies the stencil may have besides, where the equation HAS_TERMS: of density, of absorption and,
+ * on the way back, of the gradient. Fields are laid out as `in` and read at own points only. With B the stencil, in
+ * this order (terms.h):
  *   B = fma(-V, u, B)                                                           density
  *   g = fma(recalled, B, g)                                                     gradient
  *   r_l = fma(a_l, r_l, (b_l kappa) B), l = 0, 1 ...; B = B - (r_0 + r_1 ...)    absorption
@@ -53,15 +53,15 @@ typedef struct kernel_terms {
   float *gradient;       /* g, overwritten */
 } kernel_terms;
 
-/* Arguments of every kernel: update points x in [0, nx), y in [0, ny), z in [z_begin, z_end) of `out` from `in`.
- * With `star` the weighted sum of the 25 points (canonical order), m the media's factors at the point and `before` what out
- * held, which is u of its levels - 1 steps before where the equation has more than one, a kernel computes
- *   out = EQUATION_next(star, m, u, before, 2)         (the equation's file, equations.def)
- * The pointers are to the slab's own point (0, 0, 0), aligned to 128 bytes; point (z, y, x) is at
- * z * plane + y * pitch + x. Ghosts of `in` at index -4..-1 and n..n+3 along each axis are readable, padding is
- * not promised to hold numbers; `out` and `medium` are read at own points only. A kernel writes own points of its
- * z range, and those ghosts of `out` that are images of them by `ghosts` (ghosts.h); it may write padding, and nothing
- * else. Weights are indexed by offset 1..4 ([0] is unused) and apply to both sides. */
+/* Arguments of every kernel: update points x in [0, nx), y in [0, ny), z in [z_begin, z_end) of `out` from `in`. With
+ * `stencil` the weighted sum of the 25 points (canonical order), m the media's factors at the point and `before` what
+ * out held, which is u of its levels - 1 steps before where the equation has more than one, a kernel computes
+ *   out = EQUATION_next(stencil, m, u, before, 2)         (the equation's file, equations.def)
+ * The pointers are to the slab's own point (0, 0, 0), aligned to 128 bytes; point (z, y, x) is at z * plane + y * pitch
+ * + x. Ghosts of `in` at index -4..-1 and n..n+3 along each axis are readable, padding is not promised to hold numbers;
+ * `out` and `medium` are read at own points only. A kernel writes own points of its z range, and those ghosts of `out`
+ * that are images of them by `ghosts` (ghosts.h); it may write padding, and nothing else. Weights are indexed by offset
+ * 1..4 ([0] is unused) and apply to both sides. */
 typedef struct kernel_args {
   const float *in;
   float *out;

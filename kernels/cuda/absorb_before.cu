@@ -6,11 +6,11 @@
  * pass on. Nothing of what is loaded is touched before all of it is asked for, or loads wait for one another. */
 #include "kernels/layers/absorb.cuh"
 #include "kernels/launch_behind.cuh"
-#include "star.cuh"
+#include "stencil.cuh"
 
 namespace absorbing {
 
-using star::PACK;
+using stencil::PACK;
 
 enum {
   BEFORE_WARPS = 8,
@@ -71,7 +71,7 @@ template <bool WHOLE> struct row_pack {
   }
   __device__ __forceinline__ void get(float v[PACK], const float *from) const {
     if (WHOLE)
-      star::load(v, from);
+      stencil::load(v, from);
     else
 #pragma unroll
       for (int n = 0; n < PACK; n++)
@@ -81,7 +81,7 @@ template <bool WHOLE> struct row_pack {
     float v[PACK];
     turn(v, inward_v);
     if (WHOLE)
-      star::put(to, v);
+      stencil::put(to, v);
     else
 #pragma unroll
       for (int n = 0; n < PACK; n++)
@@ -141,10 +141,10 @@ static __global__ void __launch_bounds__(BEFORE_BLOCK, BEFORE_BLOCKS)
   await_launch_before(); /* coefficients never change */
   admit_next_launch();
   if (exists) {
-    star::load(o.u, u_at);
-    if (p.innermost) star::load(o.next, u_at + (p.high ? -PACK : PACK));
+    stencil::load(o.u, u_at);
+    if (p.innermost) stencil::load(o.next, u_at + (p.high ? -PACK : PACK));
     p.get(o.psi, s.psi_in + at);
-    star::load(
+    stencil::load(
         o.layer_term,
         layer_terms_at); /* a pack of no layer's points may be another row's: nobody uses its layer terms */
   }
@@ -174,9 +174,9 @@ static __global__ void __launch_bounds__(BEFORE_BLOCK, BEFORE_BLOCKS)
 static before_shell before_shell_of(const absorb_args &a) {
   before_shell s = {};
   const int past = (PACK - a.field.nx % PACK) % PACK;
-  s.end = star::ceil_div(a.width + past, PACK);
+  s.end = stencil::ceil_div(a.width + past, PACK);
   s.row = a.axis[0].lo > 0 && a.axis[0].hi > 0 ? 2 * s.end : s.end;
-  s.rows = LANES / s.row, s.inverse = (unsigned)star::ceil_div(1 << 16, s.row);
+  s.rows = LANES / s.row, s.inverse = (unsigned)stencil::ceil_div(1 << 16, s.row);
   return s;
 }
 

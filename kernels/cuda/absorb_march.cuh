@@ -1,4 +1,4 @@
-/* A thread's march through absorbing layers along y and z: stars and layers of its points (absorb_whole.cuh). */
+/* A thread's march through absorbing layers along y and z: stencils and layers of its points (absorb_whole.cuh). */
 #ifndef STENCIL_ABSORB_MARCH_CUH
 #define STENCIL_ABSORB_MARCH_CUH
 
@@ -133,7 +133,7 @@ template <enum equation Q, terms_of TERMS, int AXIS, int INWARD, bool PACKS, row
   /* What layers along the axes before this one add. */
   __device__ __forceinline__ void look_up(float sum[PACK], int t) const {
     float layer_term_x[PACK] = {};
-    if (has_layer_term) star::load(layer_term_x, w.operand(t, LAYER_TERM));
+    if (has_layer_term) stencil::load(layer_term_x, w.operand(t, LAYER_TERM));
 #pragma unroll
     for (int n = 0; n < PACK; n++) sum[n] = layer_term_x[n];
   }
@@ -145,7 +145,7 @@ template <enum equation Q, terms_of TERMS, int AXIS, int INWARD, bool PACKS, row
     const float *row = from + (w.at + t * w.step);
     if (t + 1 < w.c.count) asm volatile("prefetch.global.L2 [%0];" ::"l"(row + w.step));
     if (PACKS)
-      star::load(to, row);
+      stencil::load(to, row);
     else
 #pragma unroll
       for (int n = 0; n < PACK; n++)
@@ -161,13 +161,13 @@ template <enum equation Q, terms_of TERMS, int AXIS, int INWARD, bool PACKS, row
     for (int l = 0; l < MEMORIES_MAX; l++)
       if (l < k.memories) load_term(p.r[l], k.memory[l], t);
   }
-  __device__ __forceinline__ float with_terms(terms_pack &k, int n, float star, float layer_term,
+  __device__ __forceinline__ float with_terms(terms_pack &k, int n, float stencil, float layer_term,
                                               const float m[], float u, float before) const {
     const kernel_terms &t = a.field.terms;
     constexpr bool G = TERMS == GRADIENT_TERMS;
     terms_point p = {k.V[n], k.kappa[n], k.recalled[n], k.g[n], {k.r[0][n], k.r[1][n], k.r[2][n]}};
     /* without density V is 0, which changes nothing; counts by branches that no warp divides at */
-    const float with_V = t.density ? terms_bracket(&t, true, 0, false, star, u, &p) : star;
+    const float with_V = t.density ? terms_bracket(&t, true, 0, false, stencil, u, &p) : stencil;
     const float bracket = G ? terms_bracket(&t, false, 0, true, with_V, u, &p) : with_V;
     float all = bracket, gain = terms_gain(&t, 0, G, point_gain(Q, m), layer_term, &p);
     if (t.memories == 1)
@@ -216,7 +216,7 @@ template <enum equation Q, terms_of TERMS, int AXIS, int INWARD, bool PACKS, row
     float in_row[PACK + 2 * RADIUS], sum[PACK];
     float before[PACK], zeta[PACK], out[PACK], medium[PACK], along[PACK];
     w.arrive(t);
-    w.star_of(sum, in_row, t);
+    w.stencil_of(sum, in_row, t);
     if (CROSSING) {
       w.await_own();
       look_up(along, t);
@@ -225,12 +225,12 @@ template <enum equation Q, terms_of TERMS, int AXIS, int INWARD, bool PACKS, row
     }
     w.release(t + RADIUS);
     w.await_own();
-    star::load(before, w.operand(t, BEFORE));
+    stencil::load(before, w.operand(t, BEFORE));
     renew(t, ABSORB_BEYOND, before);
-    star::load(zeta, w.operand(t, ZETA));
-    star::load(out, w.operand(t, OUT));
+    stencil::load(zeta, w.operand(t, ZETA));
+    stencil::load(out, w.operand(t, OUT));
     if (f.medium[0])
-      star::load(medium, w.operand(t, MEDIUM));
+      stencil::load(medium, w.operand(t, MEDIUM));
     else
       medium[0] = medium[1] = medium[2] = medium[3] = f.scale[0];
     if (!CROSSING) look_up(along, t);

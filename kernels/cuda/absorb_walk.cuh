@@ -13,12 +13,12 @@
 #include <cuda_pipeline_primitives.h>
 #include "kernels/layers/absorb.cuh"
 #include "bulk_tensor_launch.cuh"
-#include "star.cuh"
+#include "stencil.cuh"
 
 namespace absorbing {
 
 using bulk_tensor::barrier;
-using star::PACK;
+using stencil::PACK;
 
 enum {
   WALK_WARPS = 8,  /* of a block: as many rows of a tile */
@@ -129,9 +129,9 @@ template <int AXIS, int INWARD, int TURNS, bool FLAT> struct walk {
   }
   __device__ __forceinline__ void put(float *to, const float v[PACK], bool pack, unsigned points) const {
     if (pack)
-      star::put(to, v);
+      stencil::put(to, v);
     else
-      star::put_points(to, v, points);
+      stencil::put_points(to, v, points);
   }
   /* Bits: which points of the pack exist. */
   __device__ __forceinline__ unsigned existing() const {
@@ -153,7 +153,7 @@ template <int AXIS, int INWARD, int TURNS, bool FLAT> struct walk {
 #pragma unroll
     for (int j = 0; j < 2 * RADIUS; j++) {
       wait_for(j);
-      star::load(u[j], tile(j));
+      stencil::load(u[j], tile(j));
       if (j < RADIUS) release(j);
     }
     if (threadIdx.x == 0)
@@ -164,17 +164,17 @@ template <int AXIS, int INWARD, int TURNS, bool FLAT> struct walk {
     if (lane == 0 && row == t % WALK_WARPS) fetch(t + 2 * RADIUS + AHEAD);
     __syncwarp();
     wait_for(t + 2 * RADIUS);
-    star::load(u[2 * RADIUS], tile(t + 2 * RADIUS));
+    stencil::load(u[2 * RADIUS], tile(t + 2 * RADIUS));
   }
   __device__ __forceinline__ void look(float v[PACK], const float *centre, int r) const {
-    star::load(v, centre + r * TILE_X);
+    stencil::load(v, centre + r * TILE_X);
   }
-  /* The stars of the pack, in the canonical order; in_row: it and 4 neighbours on both sides. */
-  __device__ __forceinline__ void star_of(float sum[PACK], float in_row[PACK + 2 * RADIUS], int t) const {
+  /* The stencils of the pack, in the canonical order; in_row: it and 4 neighbours on both sides. */
+  __device__ __forceinline__ void stencil_of(float sum[PACK], float in_row[PACK + 2 * RADIUS], int t) const {
     const float *centre = tile(t + RADIUS), *sides = ring + (t + RADIUS) % SLOTS * SLOT + BOX + row * RADIUS;
     float near[PACK], far[PACK];
-    star::load(in_row, lane > 0 ? centre - PACK : sides);
-    star::load(in_row + RADIUS + PACK, lane < LANES - 1 ? centre + PACK : sides + SIDE);
+    stencil::load(in_row, lane > 0 ? centre - PACK : sides);
+    stencil::load(in_row + RADIUS + PACK, lane < LANES - 1 ? centre + PACK : sides + SIDE);
 #pragma unroll
     for (int n = 0; n < PACK; n++) in_row[RADIUS + n] = u[RADIUS][n];
 #pragma unroll

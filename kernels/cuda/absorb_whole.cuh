@@ -1,8 +1,8 @@
-/* Whole points in absorbing layers along y and z: the star and the layer in one visit, 32 bytes a point instead of the
- * 16 of the sweep and 32 of a second visit. Blocks walk through the layers, inward (absorb_walk.cuh), with psi of four
- * rows in registers. A launch before has left what layers along x add (absorb_cuda_before). Walks run in the shadow of
- * the sweep on what it leaves free (bulk_tensor_launch.cuh: choose): along z first, of them those where layers cross,
- * which take longest. The last blocks store images in z, which would else cost a launch. */
+/* Whole points in absorbing layers along y and z: the stencil and the layer in one visit, 32 bytes a point instead of
+ * the 16 of the sweep and 32 of a second visit. Blocks walk through the layers, inward (absorb_walk.cuh), with psi of
+ * four rows in registers. A launch before has left what layers along x add (absorb_cuda_before). Walks run in the
+ * shadow of the sweep on what it leaves free (bulk_tensor_launch.cuh: choose): along z first, of them those where
+ * layers cross, which take longest. The last blocks store images in z, which would else cost a launch. */
 #ifndef STENCIL_ABSORB_WHOLE_CUH
 #define STENCIL_ABSORB_WHOLE_CUH
 

@@ -6,7 +6,7 @@
 
 namespace bulk_tensor {
 
-template <enum equation Q, int OPERANDS = star::operands_of<Q>> struct shapes_of {
+template <enum equation Q, int OPERANDS = stencil::operands_of<Q>> struct shapes_of {
   typedef shape<Q, 128, 24, 3, 3, 2, 1> wide; /* of what 227 KiB of shared memory hold */
   typedef shape<Q, 64, 16, 2, 4, 2, 2> narrow;
   typedef shapes<wide, narrow> plain;
@@ -51,11 +51,11 @@ using shapes_with = shapes<std::conditional_t<Terms::flat, flat_shape<Q, Terms>,
 } // namespace bulk_tensor
 
 extern "C" int cuda_bulk_tensor(const kernel_args *args, void *stream) {
-  return star::of_equation(args->equation, [=](auto q) {
+  return stencil::of_equation(args->equation, [=](auto q) {
     constexpr enum equation Q = decltype(q)::value;
-    if constexpr (star::has_terms<Q>)
-      if (star::is_special(*args))
-        return star::of_kind(*args, [=](auto kind) {
+    if constexpr (stencil::has_terms<Q>)
+      if (stencil::is_special(*args))
+        return stencil::of_kind(*args, [=](auto kind) {
           return bulk_tensor::launch(bulk_tensor::shapes_with<Q, decltype(kind)>(), args, stream);
         });
     return bulk_tensor::launch(typename bulk_tensor::shapes_of<Q>::plain(), args, stream);
@@ -65,11 +65,11 @@ extern "C" int cuda_bulk_tensor(const kernel_args *args, void *stream) {
 /* Layers come with the sweep. */
 static int with_layers(const void *args, void *stream) {
   const absorb_args *a = static_cast<const absorb_args *>(args);
-  return star::of_equation(a->field.equation, [=](auto q) {
+  return stencil::of_equation(a->field.equation, [=](auto q) {
     constexpr enum equation Q = decltype(q)::value;
-    if constexpr (star::has_terms<Q>)
-      if (star::is_special(a->field))
-        return star::of_kind(a->field, [=](auto kind) {
+    if constexpr (stencil::has_terms<Q>)
+      if (stencil::is_special(a->field))
+        return stencil::of_kind(a->field, [=](auto kind) {
           return bulk_tensor::launch_layers(bulk_tensor::shapes_with<Q, decltype(kind)>(), a, stream);
         });
     if constexpr ((EQUATIONS[Q].flags & HAS_LAYERS) != 0)

@@ -26,21 +26,21 @@
 
 #include "bulk_tensor_ring.cuh"
 #include "kernels/ghosts.h"
-#include "star.cuh"
+#include "stencil.cuh"
 
 namespace bulk_tensor {
 
-using star::load;
-using star::PACK;
-using star::put;
+using stencil::load;
+using stencil::PACK;
+using stencil::put;
 
 /* An equation on tiles of TX x TY points, ROWS rows a thread, rings of STAGES planes of u and OPERAND_STAGES
  * of what else the equation reads, BLOCKS resident blocks an SM. */
 template <enum equation Q, int TX, int TY, int ROWS, int STAGES, int OPERAND_STAGES, int BLOCKS,
-          class Terms = star::no_terms>
+          class Terms = stencil::no_terms>
 struct shape {
   static constexpr enum equation equation = Q;
-  static constexpr bool needs_centre = star::reads_u<Q>;
+  static constexpr bool needs_centre = stencil::reads_u<Q>;
   static constexpr int tile_x = TX, tile_y = TY, rows = ROWS, blocks = BLOCKS;
   static constexpr int threads_x = TX / PACK, threads = threads_x * (TY / ROWS);
   static constexpr bool roomy = STAGES > 3; /* the ring: a warp that is late does not hold up the next copy */
@@ -48,7 +48,7 @@ struct shape {
   static constexpr int operand_stages = OPERAND_STAGES, operand_ahead = OPERAND_STAGES - 1;
   typedef Terms terms_kind;
   static constexpr int halo_y = Terms::flat ? 0 : RADIUS; /* rows of a slot before and after the tile's */
-  static constexpr int media = star::media_of<Q>, first_term = star::operands_of<Q>,
+  static constexpr int media = stencil::media_of<Q>, first_term = stencil::operands_of<Q>,
                        operands = first_term + Terms::end; /* m, then u-, then terms */
   static_assert(TX % 32 == 0 && TY % ROWS == 0 && threads % 32 == 0, "whole lines, threads and warps");
   /* A slot of the ring, in floats: rows, and those beside them, without halo columns | left columns | right columns. */
@@ -101,9 +101,9 @@ __device__ __forceinline__ void add_arms(float sum[S::rows][PACK], const float u
     for (int i = 0; i < PACK; i++) row[j][RADIUS + i] = u[j][i];
   }
   if (S::terms_kind::flat)
-    star::add_arm_in_x<S::rows>(sum, row, a);
+    stencil::add_arm_in_x<S::rows>(sum, row, a);
   else
-    star::add_arms_from<S::rows>(sum, row, slot + own.own, S::pitch, a);
+    stencil::add_arms_from<S::rows>(sum, row, slot + own.own, S::pitch, a);
 }
 
 /* What layers along x add to a thread's points: rows `pitch` floats apart, to points of a pack whose bits are set. */
@@ -157,14 +157,14 @@ __device__ __forceinline__ void finish(float done[S::rows][PACK], const float *o
       for (int i = 0; i < PACK; i++) m[k][i] = a.scale[k];
       if (a.medium[k]) load(m[k], operands + k * S::tile + (S::terms_kind::flat ? -own.y : j) * S::tile_x);
     }
-    if (star::reads_before<S::equation>) load(before, operands + S::media * S::tile + j * S::tile_x);
+    if (stencil::reads_before<S::equation>) load(before, operands + S::media * S::tile + j * S::tile_x);
     /* Threads without layer terms go along: a branch that a warp divides at costs more. */
     const bool reads_layer_terms = LAYERED && has_layer_terms;
     if constexpr (S::terms_kind::any) {
       const float *const operand = operands + S::first_term * S::tile + j * S::tile_x;
       if (reads_layer_terms) load(layer_term, layer_terms.at + j * layer_terms.pitch);
       const ptrdiff_t here = at + j * (ptrdiff_t)a.pitch;
-      star::terms_pack<typename S::terms_kind> terms;
+      stencil::terms_pack<typename S::terms_kind> terms;
       terms.load(a.terms,
                  [=](float to[PACK], const float *, int place) { load(to, operand + place * S::tile); });
       terms.template finish<S::equation, S::media>(done[j], m, u, before, a.terms, layer_term,
@@ -273,7 +273,7 @@ __global__ void __launch_bounds__(S::threads, S::blocks)
   const layout<S> at(shared);
   const job<S> mine(a, w);
   const operand_boxes boxes = boxes_of<S>(a, w.layer_terms, mine, LAYERED);
-  const bool reads_operands = star::reads_before<S::equation> || any_medium<S>(a);
+  const bool reads_operands = stencil::reads_before<S::equation> || any_medium<S>(a);
   const filler<S, LAYERED> fill = {at, m, mine, boxes, a, w, reads_operands};
   turn<S::stages> t = {0, 0};
   if (threadIdx.x == 0) at.init(), alone = 0;
@@ -312,7 +312,7 @@ __global__ void __launch_bounds__(S::threads, S::blocks)
     float u[S::rows][PACK], done[S::rows][PACK];
 #pragma unroll
     for (int j = 0; j < S::rows; j++) load(u[j], slot + own.own + j * S::pitch);
-    star::arrive<S>(done, sums, u, a);
+    stencil::arrive<S>(done, sums, u, a);
     if (mine.owns(i)) add_arms(sums[4], u, slot, own, a);
     if (S::needs_centre) {
       float *centres = at.centres + i % RADIUS * S::tile + own.in_tile; /* this thread's alone */

@@ -84,7 +84,7 @@ inline cudaError_t make_operand_maps(const encoder &e, maps *m, const box &tile,
   return status;
 }
 
-inline cudaError_t make_maps(const encoder &e, maps *m, const star::variant &v, int tile_y,
+inline cudaError_t make_maps(const encoder &e, maps *m, const stencil::variant &v, int tile_y,
                              const kernel_args *a) {
   const tensor u = with_ghosts(*a, a->z_begin, a->z_end);
   cudaError_t status = make_map(e, &m->plane, u, {v.tile_x, tile_y + (kernel_is_batch(a) ? 0 : 2 * RADIUS)});
@@ -92,9 +92,9 @@ inline cudaError_t make_maps(const encoder &e, maps *m, const star::variant &v, 
   return status == cudaSuccess ? make_operand_maps(e, m, {v.tile_x, tile_y}, a) : status;
 }
 
-template <class S, bool LAYERED> star::variant variant_of() {
+template <class S, bool LAYERED> stencil::variant variant_of() {
   return {reinterpret_cast<const void *>(stream<S, LAYERED>),
-          star::operands_class<S::equation>,
+          stencil::operands_class<S::equation>,
           S::tile_x,
           S::tile_y,
           S::threads,
@@ -102,7 +102,7 @@ template <class S, bool LAYERED> star::variant variant_of() {
 }
 
 inline row_ends ends_of(const kernel_args *a, int tile_x, const layer_term_rows &layer_terms) {
-  const int right = star::ceil_div(a->nx, tile_x) * tile_x + RADIUS, outside = 2 * RADIUS;
+  const int right = stencil::ceil_div(a->nx, tile_x) * tile_x + RADIUS, outside = 2 * RADIUS;
   return {layer_terms.lo ? -outside : 0, layer_terms.hi ? right + outside : right};
 }
 
@@ -111,7 +111,7 @@ inline row_ends ends_of(const kernel_args *a, int tile_x, const layer_term_rows 
  * not wait for the last blocks of the one before. Then each must fill the device: a block that starts on an SM that is
  * left over runs ahead of its own wave and misleads both. */
 struct cutting {
-  const star::variant *v;
+  const stencil::variant *v;
   int tile_y, tiles_x, tiles, chunks, planes, jobs, waves, size;
   bool close;
   double cost; /* ns on an H200 */
@@ -127,25 +127,25 @@ struct prices {
   double shared;          /* a plane, times the blocks that an SM has on average */
   double extra;           /* what the eight planes before and after a chunk cost, in planes */
 };
-constexpr prices LONG_CHUNKS[star::OPERANDS_CLASSES] = {{0.256, 380, 0.119, 0, 4.3},
-                                                        {0.363, 820, 0.107, 0, 2.6},
-                                                        {0.473, 1005, 0.134, 0, 1.4}},
+constexpr prices LONG_CHUNKS[stencil::OPERANDS_CLASSES] = {{0.256, 380, 0.119, 0, 4.3},
+                                                           {0.363, 820, 0.107, 0, 2.6},
+                                                           {0.473, 1005, 0.134, 0, 1.4}},
                  SHORT_CHUNKS = {0, 470, 0.17, 160, 4.7}; /* of the SM itself */
 constexpr double START = 900;
 
 /* Threads that own whole rows of a tile: a warp, or as many warps as a row needs. */
-inline int row_threads(const star::variant &v) {
-  return std::max(32, v.tile_x / star::PACK);
+inline int row_threads(const stencil::variant &v) {
+  return std::max(32, v.tile_x / stencil::PACK);
 }
 
 /* The rows that these own: of a tile as high as its shape, all own as many. */
-inline int owned_rows(const star::variant &v) {
+inline int owned_rows(const stencil::variant &v) {
   return v.tile_y * row_threads(v) / v.threads;
 }
 
 /* Blocks with five rows a thread have 8 warps, which hide less, and none to spare: lower tiles are no faster. */
-inline bool few_warps(const star::variant &v) {
-  return v.tile_x * v.tile_y > 4 * star::PACK * v.threads;
+inline bool few_warps(const stencil::variant &v) {
+  return v.tile_x * v.tile_y > 4 * stencil::PACK * v.threads;
 }
 
 inline double wave_cost(const cutting &c, int together, double points, const residency &r) {
@@ -163,18 +163,18 @@ inline double wave_cost(const cutting &c, int together, double points, const res
   return START + std::max({memory, sm, both});
 }
 
-inline cutting cut_up(const star::variant &v, const residency &r, const kernel_args *a, int tile_y,
+inline cutting cut_up(const stencil::variant &v, const residency &r, const kernel_args *a, int tile_y,
                       int chunks) {
   const int nz = a->z_end - a->z_begin, resident = r.sms * r.blocks;
   cutting c = {};
-  c.v = &v, c.tile_y = tile_y, c.tiles_x = star::ceil_div(a->nx, v.tile_x);
-  c.chunks = chunks, c.planes = star::ceil_div(nz, chunks), c.waves = 1;
-  c.tiles = c.tiles_x * star::ceil_div(a->ny, tile_y);
+  c.v = &v, c.tile_y = tile_y, c.tiles_x = stencil::ceil_div(a->nx, v.tile_x);
+  c.chunks = chunks, c.planes = stencil::ceil_div(nz, chunks), c.waves = 1;
+  c.tiles = c.tiles_x * stencil::ceil_div(a->ny, tile_y);
   c.jobs = c.tiles * chunks;
-  const int waves = star::ceil_div(c.jobs, resident), together = star::ceil_div(c.jobs, waves);
+  const int waves = stencil::ceil_div(c.jobs, resident), together = stencil::ceil_div(c.jobs, waves);
   if (c.planes > SHORT) c.waves = waves;
   c.close = c.waves > 1 && 20 * c.jobs >= 19 * waves * resident;
-  c.size = c.close ? resident : star::ceil_div(c.jobs, c.waves);
+  c.size = c.close ? resident : stencil::ceil_div(c.jobs, c.waves);
   c.cost = waves * wave_cost(c, together, (double)a->nx * a->ny / c.tiles, r);
   if (waves > 1 && c.tiles % together && together % c.tiles)
     c.cost *= 1.02; /* parts of chunks share a wave */
@@ -205,19 +205,19 @@ inline double left_behind(const cutting &c, const residency &r, const followers 
  * quarter of the multiprocessors to those that follow. Lower tiles are where the time to look is less than what they can
  * gain. */
 template <int N>
-cutting choose(const star::choice<N> &shapes, const kernel_args *a, const followers &behind) {
+cutting choose(const stencil::choice<N> &shapes, const kernel_args *a, const followers &behind) {
   const int MAX_WAVES = 8, FEW = 1 << 20, nz = a->z_end - a->z_begin;
   const bool hurry = (double)a->nx * a->ny * nz < FEW;
   cutting best = {};
   for (int i = 0; i < N; i++) {
-    const star::variant &v = shapes.shapes[i];
+    const stencil::variant &v = shapes.shapes[i];
     const residency &r = shapes.limits[i];
     if (r.blocks == 0) continue;
     const bool small = r.blocks > 1; /* its tiles' halos cost too much, but where launches are short */
     const int lowest = small || hurry || few_warps(v) ? v.tile_y : v.tile_y * 3 / 4;
     const int lower = kernel_is_batch(a) ? 1 : owned_rows(v); /* rows of a batch have no halos */
     for (int tile_y = v.tile_y; tile_y >= lowest; tile_y -= lower) {
-      const int tiles = star::ceil_div(a->nx, v.tile_x) * star::ceil_div(a->ny, tile_y);
+      const int tiles = stencil::ceil_div(a->nx, v.tile_x) * stencil::ceil_div(a->ny, tile_y);
       for (int waves = 0, before = 0, chunks; waves <= MAX_WAVES; waves++)
         for (int eighths = waves == 1 && behind.blocks ? 2 : 0; eighths >= 0; eighths--, before = chunks) {
           chunks = std::min(std::max((waves * r.sms - eighths * r.sms / 8) / tiles, 1), nz);
@@ -247,7 +247,7 @@ inline cudaError_t launch_waves(const cutting &c, const maps &m, const kernel_ar
   block_counter *const counter = c.planes > SHORT ? args->counter : nullptr;
   cudaError_t status = cudaSuccess;
   const int nz = args->z_end - args->z_begin;
-  const unsigned threads = (unsigned)(row_threads(*c.v) * star::ceil_div(c.tile_y, owned_rows(*c.v)));
+  const unsigned threads = (unsigned)(row_threads(*c.v) * stencil::ceil_div(c.tile_y, owned_rows(*c.v)));
   wave w = {};
   w.tiles_x = c.tiles_x, w.tiles = c.tiles, w.tile_y = c.tile_y;
   w.z = {nz / c.chunks, nz % c.chunks};
@@ -281,7 +281,7 @@ inline cudaError_t make_layer_terms_map(const encoder &e, maps *m, int tile_y, c
 template <bool LAYERED, class... Shapes>
 cudaError_t launch_with(const kernel_args *args, const layer_terms_array *layer_terms,
                         const followers &behind, cudaStream_t stream) {
-  static const star::choice<(int)sizeof...(Shapes)> shapes(variant_of<Shapes, LAYERED>()...);
+  static const stencil::choice<(int)sizeof...(Shapes)> shapes(variant_of<Shapes, LAYERED>()...);
   static const encoder e(shapes.shapes[0].function); /* asked once: a process has one device */
   maps m = {};
   if (e.status != cudaSuccess) return e.status; /* no planes either: so a caller can ask */

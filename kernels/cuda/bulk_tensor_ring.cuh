@@ -5,7 +5,7 @@
 
 #include <cuda/atomic>
 #include "bulk_tensor_ptx.cuh"
-#include "star.cuh"
+#include "stencil.cuh"
 
 namespace bulk_tensor {
 

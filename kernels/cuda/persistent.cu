@@ -6,13 +6,13 @@
 #include <cooperative_groups.h>
 #include <cuda/atomic>
 #include "kernels/operations/operation.h"
-#include "star.cuh"
+#include "stencil.cuh"
 
 namespace cg = cooperative_groups;
 
 namespace persistent {
 
-using star::PACK;
+using stencil::PACK;
 
 enum { LANES = 32, ROWS = 8, THREADS = LANES * ROWS, TILE_X = LANES * PACK, BLOCKS = 2 /* an SM */ };
 constexpr unsigned long long PATIENCE = 60ull * 1000 * 1000 * 1000; /* ns to wait for a neighbour */
@@ -22,7 +22,7 @@ struct cutting {
   int tiles_x, tiles, lo, hi, planes, boundary, pieces;
 };
 
-struct one_row { /* what star::arrive asks of a shape */
+struct one_row { /* what stencil::arrive asks of a shape */
   static constexpr int rows = 1;
 };
 
@@ -90,11 +90,11 @@ static __device__ __forceinline__ void store_everywhere(const kernel_args &a, co
 static __device__ __forceinline__ void add_arms(float sum[1][PACK], const float u[PACK], const float *own,
                                                 const kernel_args &a) {
   float row[1][PACK + 2 * RADIUS];
-  star::load(row[0], own - RADIUS);
-  star::load(row[0] + RADIUS + PACK, own + PACK);
+  stencil::load(row[0], own - RADIUS);
+  stencil::load(row[0] + RADIUS + PACK, own + PACK);
 #pragma unroll
   for (int i = 0; i < PACK; i++) row[0][RADIUS + i] = u[i];
-  star::add_arms_from<1>(sum, row, own, (int)a.pitch, a);
+  stencil::add_arms_from<1>(sum, row, own, (int)a.pitch, a);
 }
 
 template <enum equation Q>
@@ -102,13 +102,13 @@ static __device__ __forceinline__ void finish_plane(const kernel_args &a, const 
                                                     float done[PACK]) {
   const ptrdiff_t at = (ptrdiff_t)a.plane * p.z + (ptrdiff_t)a.pitch * p.y + p.x;
   float u[PACK], m[EQUATION_MEDIA][PACK], before[PACK] = {};
-  if (star::reads_u<Q>) {
-    star::load(u, a.in + at);
+  if (stencil::reads_u<Q>) {
+    stencil::load(u, a.in + at);
 #pragma unroll
-    for (int k = 0; k < star::media_of<Q>; k++)
-      if (a.medium[k]) star::load(m[k], a.medium[k] + at);
-    if (star::reads_before<Q>) star::load(before, a.out + at);
-    star::update<Q>(done, m, u, before, a);
+    for (int k = 0; k < stencil::media_of<Q>; k++)
+      if (a.medium[k]) stencil::load(m[k], a.medium[k] + at);
+    if (stencil::reads_before<Q>) stencil::load(before, a.out + at);
+    stencil::update<Q>(done, m, u, before, a);
   }
   store_everywhere(a, c, p, done);
 }
@@ -118,12 +118,12 @@ static __device__ void march_piece(const kernel_args &a, const copies &c, int y,
   const float *own = a.in + (ptrdiff_t)a.pitch * y + x;
   const ptrdiff_t plane = (ptrdiff_t)a.plane;
   float sums[2 * RADIUS][1][PACK] = {}, u[1][PACK], next[PACK], done[1][PACK];
-  star::load(next, own + plane * (z.begin - RADIUS));
+  stencil::load(next, own + plane * (z.begin - RADIUS));
   for (int p = z.begin - RADIUS; p < z.end + RADIUS; p++) {
 #pragma unroll
     for (int i = 0; i < PACK; i++) u[0][i] = next[i];
-    if (p + 1 < z.end + RADIUS) star::load(next, own + plane * (p + 1));
-    star::arrive<one_row>(done, sums, u, a);
+    if (p + 1 < z.end + RADIUS) stencil::load(next, own + plane * (p + 1));
+    stencil::arrive<one_row>(done, sums, u, a);
     if (p >= z.begin && p < z.end) add_arms(sums[4], u[0], own + plane * p, a);
     if (p - RADIUS >= z.begin) finish_plane<Q>(a, c, {p - RADIUS, y, x}, done[0]);
   }
@@ -203,16 +203,16 @@ static void cut_pieces(cutting *c, const persistent_args *p, int blocks) {
   const kernel_args &a = p->constants;
   const double EXTRA = 2.5; /* what the 8 planes cost, in planes */
   const bool lower = p->remote_counter[0], upper = p->remote_counter[1];
-  c->tiles_x = star::ceil_div(a.nx, TILE_X);
-  c->tiles = c->tiles_x * star::ceil_div(a.ny, ROWS);
+  c->tiles_x = stencil::ceil_div(a.nx, TILE_X);
+  c->tiles = c->tiles_x * stencil::ceil_div(a.ny, ROWS);
   c->lo = lower ? (a.nz < 2 * RADIUS ? a.nz : RADIUS) : 0;
   c->hi = upper && a.nz >= 2 * RADIUS ? a.nz - RADIUS : a.nz;
   if (upper && a.nz < 2 * RADIUS) c->lo = a.nz; /* all of a thin slab is boundary */
   c->boundary = c->tiles * ((c->lo > 0) + (c->hi < a.nz));
   double least = 0;
   for (int planes = 2; planes <= 64; planes++) {
-    const int pieces = c->boundary + c->tiles * star::ceil_div(c->hi - c->lo, planes);
-    const double cost = star::ceil_div(pieces, blocks) * (planes + EXTRA);
+    const int pieces = c->boundary + c->tiles * stencil::ceil_div(c->hi - c->lo, planes);
+    const double cost = stencil::ceil_div(pieces, blocks) * (planes + EXTRA);
     if (planes > 2 && cost >= least) continue;
     least = cost, c->planes = planes, c->pieces = pieces;
   }
@@ -237,7 +237,7 @@ template <enum equation Q> static int launch(persistent_args p, cudaStream_t str
 
 extern "C" int operation_persistent_cuda(const void *args, void *stream) {
   const persistent_args &p = *static_cast<const persistent_args *>(args);
-  return star::of_equation(p.constants.equation, [&](auto q) {
+  return stencil::of_equation(p.constants.equation, [&](auto q) {
     return persistent::launch<decltype(q)::value>(p, (cudaStream_t)stream);
   });
 }

@@ -9,9 +9,9 @@
 #include "kernels/resident.cuh"
 #include "kernels/equations/point.h"
 
-namespace star {
+namespace stencil {
 
-/* What an equation reads besides the star. */
+/* What an equation reads besides the stencil. */
 template <enum equation Q> constexpr bool reads_u = (EQUATIONS[Q].flags & READS_U) != 0;
 template <enum equation Q> constexpr bool reads_before = EQUATIONS[Q].levels > 1;
 template <enum equation Q> constexpr int media_of = EQUATIONS[Q].media;
@@ -156,21 +156,21 @@ template <int N> struct choice {
   }
 };
 
-} // namespace star
+} // namespace stencil
 
 /* The launcher of a technique, whose kernels are technique::sweep<shape>, and its shapes for equation Q. */
-#define STAR_LAUNCH(technique)                                                                               \
+#define STENCIL_LAUNCH(technique)                                                                            \
   template <class... Shapes>                                                                                 \
   static int technique##_launch(const kernel_args *args, void *stream,                                       \
-                                const star::layer_term_rows &layer_terms = {}) {                             \
-    static const star::choice<sizeof...(Shapes)> shapes(                                                     \
-        star::variant_of<Shapes>(technique::sweep<Shapes>)...);                                              \
+                                const stencil::layer_term_rows &layer_terms = {}) {                          \
+    static const stencil::choice<sizeof...(Shapes)> shapes(                                                  \
+        stencil::variant_of<Shapes>(technique::sweep<Shapes>)...);                                           \
     return shapes.launch(args, stream, layer_terms);                                                         \
   }
-#define STAR_LAUNCHER(technique, ...)                                                                        \
-  STAR_LAUNCH(technique)                                                                                     \
+#define STENCIL_LAUNCHER(technique, ...)                                                                     \
+  STENCIL_LAUNCH(technique)                                                                                  \
   extern "C" int cuda_##technique(const kernel_args *args, void *stream) {                                   \
-    return star::of_equation(args->equation, [=](auto q) {                                                   \
+    return stencil::of_equation(args->equation, [=](auto q) {                                                \
       constexpr enum equation Q = decltype(q)::value;                                                        \
       return technique##_launch<__VA_ARGS__>(args, stream);                                                  \
     });                                                                                                      \

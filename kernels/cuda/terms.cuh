@@ -5,7 +5,7 @@
 
 #include "kernels/equations/terms.h"
 
-namespace star {
+namespace stencil {
 
 constexpr int PACK = 4; /* floats in 16 bytes: what one copy moves, and the points in x a thread owns */
 
@@ -83,9 +83,9 @@ template <class Terms> struct terms_pack {
 #pragma unroll
       for (int k = 0; k < MEDIA; k++) here[k] = m[k][i];
       terms_point p = {V[i], kappa[i], recalled[i], g[i], {r[0][i], r[1][i], r[2][i]}};
-      const float star =
+      const float stencil =
           terms_bracket(&t, Terms::density, Terms::memories, Terms::gradient, sum[i], u[i], &p);
-      sum[i] = point_next(Q, star, here, u[i], before[i], 2.0f);
+      sum[i] = point_next(Q, stencil, here, u[i], before[i], 2.0f);
       if (points >> i & 1) {
         const float gain =
             terms_gain(&t, Terms::memories, Terms::gradient, point_gain(Q, here), layer_term[i], &p);
@@ -98,5 +98,5 @@ template <class Terms> struct terms_pack {
   }
 };
 
-} // namespace star
+} // namespace stencil
 #endif

@@ -3,9 +3,9 @@
 INLINE vec ISA(heat_gain)(const vec *m) {
   return m[0];
 }
-INLINE vec ISA(heat_next)(vec star, const vec *m, vec u, vec before, vec two) {
+INLINE vec ISA(heat_next)(vec stencil, const vec *m, vec u, vec before, vec two) {
   (void)before, (void)two;
-  return vec_fma(m[0], star, u);
+  return vec_fma(m[0], stencil, u);
 }
 #else
 static inline double heat_factor(int medium, double dt, double value) {

@@ -1,11 +1,11 @@
-/* jacobi: the star itself, with weights of the configuration. */
+/* jacobi: the stencil itself, with weights of the configuration. */
 #ifdef vec
 INLINE vec ISA(jacobi_gain)(const vec *m) {
   return m[0];
 }
-INLINE vec ISA(jacobi_next)(vec star, const vec *m, vec u, vec before, vec two) {
+INLINE vec ISA(jacobi_next)(vec stencil, const vec *m, vec u, vec before, vec two) {
   (void)m, (void)u, (void)before, (void)two;
-  return star;
+  return stencil;
 }
 #else
 static inline double jacobi_factor(int medium, double dt, double value) {

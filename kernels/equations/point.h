@@ -24,7 +24,7 @@ GHOSTS_INLINE void point_media(const kernel_args *a, ptrdiff_t at, float m[EQUAT
   for (int i = 0; i < EQUATION_MEDIA; i++) m[i] = a->medium[i] ? a->medium[i][at] : a->scale[i];
 }
 
-/* ... and what multiplies the star there. */
+/* ... and what multiplies the stencil there. */
 GHOSTS_INLINE float point_gain_at(const kernel_args *a, ptrdiff_t at) {
   float m[EQUATION_MEDIA];
   point_media(a, at, m);

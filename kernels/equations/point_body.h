@@ -2,14 +2,14 @@
  * and INLINE. With a constant equation the switches vanish. */
 #include "files.h"
 
-INLINE vec ISA(next)(const enum equation equation, vec star, const vec *m, vec u, vec before, vec two) {
+INLINE vec ISA(next)(const enum equation equation, vec stencil, const vec *m, vec u, vec before, vec two) {
   switch (equation) {
 #define EQUATION(constant, name, ...)                                                                        \
   case EQUATION_##constant:                                                                                  \
-    return ISA(name##_next)(star, m, u, before, two);
+    return ISA(name##_next)(stencil, m, u, before, two);
 #include "kernels/equations.def"
   default:
-    return star;
+    return stencil;
   }
 }
 

@@ -1,5 +1,5 @@
-/* The optional terms of what multiplies the star (kernel_terms), at a point, for C and CUDA: density, absorption and, on the
- * way back, the gradient. */
+/* The optional terms of what multiplies the stencil (kernel_terms), at a point, for C and CUDA: density, absorption
+ * and, on the way back, the gradient. */
 #ifndef STENCIL_TERMS_H
 #define STENCIL_TERMS_H
 
@@ -24,7 +24,7 @@ GHOSTS_INLINE kernel_terms terms_from(kernel_terms t, ptrdiff_t offset) {
   return t;
 }
 
-/* What m multiplies, from the star B. The counts are parameters, so that what is absent costs nothing. */
+/* What m multiplies, from the stencil B. The counts are parameters, so that what is absent costs nothing. */
 GHOSTS_INLINE float terms_bracket(const kernel_terms *t, bool density, int memories, bool gradient, float B,
                                   float u, terms_point *p) {
   float sum = 0;

@@ -3,8 +3,8 @@
 INLINE vec ISA(wave_gain)(const vec *m) {
   return m[0];
 }
-INLINE vec ISA(wave_next)(vec star, const vec *m, vec u, vec before, vec two) {
-  return vec_fma(m[0], star, vec_fma(two, u, -before));
+INLINE vec ISA(wave_next)(vec stencil, const vec *m, vec u, vec before, vec two) {
+  return vec_fma(m[0], stencil, vec_fma(two, u, -before));
 }
 #else
 static inline double wave_factor(int medium, double dt, double value) {

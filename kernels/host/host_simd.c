@@ -1,5 +1,5 @@
-/* The host kernels `simd`: one body (host_simd_body.h), a file for each instruction set that includes it (host_avx2.c), and
- * the choice at run time. What makes it fast, in order of what it gained:
+/* The host kernels `simd`: one body (host_simd_body.h), a file for each instruction set that includes it (host_avx2.c),
+ * and the choice at run time. What makes it fast, in order of what it gained:
  *   - GROUP planes at a time: the nine planes of one point share all but one with those of the next plane, so
  * a group of four loads 15 z neighbours instead of 36;
  *   - VECTORS vectors of each plane at a time, in an order that needs few registers: 1.2 to 1.5 times as fast with the
@@ -10,7 +10,7 @@
  *   - software prefetch of the planes that enter (host_ask.h): rows are short, hardware prefetchers stop at every page;
  *   - stores that bypass the cache once a launch is too large to be found there by the next one. How large that is,
  *     the sizes of caches do not tell (others use them too), so `auto` also measures `simd_cached`, which never does;
- *   - columns of a block's rows, in kernels `simd_columns`: the 44 rows of a group's star stay in the first-level cache.
+ *   - columns of a block's rows, in kernels `simd_columns`: the 44 rows of a group's stencil stay in L1.
  *     Rows of 512 points 1.4 times as fast on Zen 5, rows of 200 0.75 times, so `auto` measures these, too;
  *   - x neighbours shifted out of vectors loaded once, instead of two loads each, half of which cross a line. */
 #include "host_simd.h"

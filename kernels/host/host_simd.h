@@ -24,9 +24,9 @@ typedef void host_sample(const sample_args *args, int begin, int end);
 
 /* How a launch goes through a block of rows, and stores. */
 enum host_form {
-  HOST_SIMD,   /* row by row; large launches store around the caches */
-  HOST_CACHED, /* the same, but none does */
-  HOST_COLUMNS, /* as HOST_SIMD, but a block's rows in columns so narrow that a star's rows stay in the first-level cache */
+  HOST_SIMD,    /* row by row; large launches store around the caches */
+  HOST_CACHED,  /* the same, but none does */
+  HOST_COLUMNS, /* as HOST_SIMD, but a block's rows in columns so narrow that a stencil's rows stay in L1 */
   HOST_FORMS
 };
 

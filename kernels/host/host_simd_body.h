@@ -124,48 +124,48 @@ INLINE void within(const vec_weights *w, const float *u, ptrdiff_t row, const bo
 
 /* The same with terms (terms.h). */
 INLINE vec advance_terms(const vec_weights *w, const kernel_args *a, const enum equation equation,
-                         ptrdiff_t at, int lanes, vec star, const vec *m, vec u, vec before,
+                         ptrdiff_t at, int lanes, vec stencil, const vec *m, vec u, vec before,
                          const float *layer_terms) {
   const kernel_terms *t = &a->terms;
   const vec x = layer_terms ? vec_load(layer_terms) : vec_set(0), one = vec_set(1);
   vec gain = vec_gain(equation, m), kappa = one, sum = one, strength = one;
-  if (t->density) star = vec_fma(-vec_load(t->density + at), u, star);
+  if (t->density) stencil = vec_fma(-vec_load(t->density + at), u, stencil);
   if (t->recalled) {
     const vec recalled = vec_load(t->recalled + at);
-    vec g = vec_fma(recalled, star, load_lanes(t->gradient + at, lanes));
+    vec g = vec_fma(recalled, stencil, load_lanes(t->gradient + at, lanes));
     if (layer_terms) g = vec_fma(recalled, x, g);
     store_lanes(t->gradient + at, g, lanes);
   }
   if (t->memories) kappa = vec_load(t->loss + at);
   for (int l = 0; l < t->memories; l++) {
     const vec b = vec_set(t->b[l]) * kappa;
-    vec r = vec_fma(vec_set(t->a[l]), load_lanes(t->memory[l] + at, lanes), b * star);
+    vec r = vec_fma(vec_set(t->a[l]), load_lanes(t->memory[l] + at, lanes), b * stencil);
     sum = l ? (vec)(sum + r) : r;
     strength = l ? (vec)(strength + vec_set(t->b[l])) : vec_set(t->b[l]);
     if (layer_terms) r = vec_fma(b, x, r);
     store_lanes(t->memory[l] + at, r, lanes);
   }
   if (t->memories) {
-    star = star - sum;
+    stencil = stencil - sum;
     gain = gain * vec_fma(-kappa, strength, one);
   }
-  const vec next = vec_next(equation, star, m, u, before, w->two);
+  const vec next = vec_next(equation, stencil, m, u, before, w->two);
   return layer_terms ? vec_fma(gain, x, next) : next;
 }
 
-/* What the equation makes of a star; `at` is the first point's place in its field. layer_terms: what layers add to the star,
- * or NULL. */
+/* What the equation makes of a stencil; `at` is the first point's place in its field. layer_terms: what layers add to
+ * the stencil, or NULL. */
 INLINE vec advance(const vec_weights *w, const kernel_args *a, const enum equation equation, const bool terms,
-                   ptrdiff_t at, int lanes, vec star, const float *layer_terms) {
+                   ptrdiff_t at, int lanes, vec stencil, const float *layer_terms) {
   const equation_row *row = &EQUATIONS[equation];
-  vec m[EQUATION_MEDIA], u = star, before = star;
+  vec m[EQUATION_MEDIA], u = stencil, before = stencil;
   for (int i = 0; i < EQUATION_MEDIA; i++)
     m[i] = i < row->media && a->medium[i] ? vec_load(a->medium[i] + at) : w->scale[i];
   if (row->flags & READS_U) u = vec_load(a->in + at);
   if (row->levels > 1) before = load_lanes(a->out + at, lanes);
   if (terms && (row->flags & HAS_TERMS))
-    return advance_terms(w, a, equation, at, lanes, star, m, u, before, layer_terms);
-  const vec next = vec_next(equation, star, m, u, before, w->two);
+    return advance_terms(w, a, equation, at, lanes, stencil, m, u, before, layer_terms);
+  const vec next = vec_next(equation, stencil, m, u, before, w->two);
   return layer_terms ? vec_fma(vec_gain(equation, m), vec_load(layer_terms), next) : next;
 }
 

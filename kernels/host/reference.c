@@ -6,7 +6,7 @@
 host_kernel host_reference;
 
 /* The weighted sum of the 25 points. */
-static float reference_star(const kernel_args *a, int z, int y, int x) {
+static float reference_stencil(const kernel_args *a, int z, int y, int x) {
   const ptrdiff_t row = (ptrdiff_t)a->pitch, plane = (ptrdiff_t)a->plane;
   const float *u = a->in + plane * z + row * y + x;
 
@@ -29,9 +29,9 @@ void host_reference(const kernel_args *a, int part, int parts) {
       for (int x = 0; x < a->nx; x++) {
         const ptrdiff_t at = (ptrdiff_t)a->plane * z + (ptrdiff_t)a->pitch * y + x;
         const float before = reads_before ? a->out[at] : 0;
-        const float star = terms_bracket_at(a, at, reference_star(a, z, y, x));
+        const float stencil = terms_bracket_at(a, at, reference_stencil(a, z, y, x));
         float m[EQUATION_MEDIA];
         point_media(a, at, m);
-        ghosts_store(a, z, y, x, point_next(a->equation, star, m, a->in[at], before, 2));
+        ghosts_store(a, z, y, x, point_next(a->equation, stencil, m, a->in[at], before, 2));
       }
 }

@@ -7,7 +7,7 @@
  *   zeta  = a  zeta(before) + b (d2u/ds2 + d(psi)/ds)      at points
  * with a = exp(-(d + alpha) dt), b = d (a - 1) / (d + alpha). After a kernel has stored u of the next step,
  * the operation adds m * (d(psi)/ds + zeta), summed over the axes in whose layers the point lies. d2u/ds2 are
- * the star's own weights: what is stretched is what the kernel computed.
+ * the stencil's own weights: what is stretched is what the kernel computed.
  *
  * Points of a layer are counted from its outer edge, i = 0 .. width - 1, and so is everything else: a layer
  * at a high face is the mirror image, to the bit, of one at a low face. psi[k] is at half point k - 3/2. The
@@ -126,7 +126,7 @@ GHOSTS_INLINE float absorb_slope(const absorb_axis *a, float psi0, float psi1, f
   return fmaf(a->slope[1], psi3 - psi0, a->slope[0] * (psi2 - psi1));
 }
 
-/* d2u/ds2 as the star has it; w: its weights along the axis. No loop: compilers make vectors of what calls
+/* d2u/ds2 as the stencil has it; w: its weights along the axis. No loop: compilers make vectors of what calls
  * this. */
 GHOSTS_INLINE float absorb_second(const absorb_axis *a, const float w[5], const float *u, ptrdiff_t step) {
   float sum = w[4] * (u[-4 * step] + u[4 * step]);

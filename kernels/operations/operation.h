@@ -1,4 +1,4 @@
-/* What a device does with a field besides the star: ghosts at the start, point sources, receivers, many steps in one
+/* What a device does with a field besides the stencil: ghosts at the start, point sources, receivers, many steps in one
  * launch, absorbing layers (absorb.h), and the statistics of a saved field (statistics.h). device_table.apply enqueues an
  * operation as it does a launch. An operation gives the same bits on every backend, for every number of threads and every
  * cut of the planes: inject_add, inject_store and sample_column are one source for the host and CUDA. */
@@ -84,9 +84,10 @@ typedef struct source_share {
   int signal; /* its index into signal; ~index: the value is imposed on its only point */
 } source_share;
 
-/* At each point that sources act on: out += gain * sum over the shares, in their order, of weight * signal: s = fma(weight,
- * signal, s) from 0, times sigma, or over it on the way back, where residuals of p are added, stretched (stretch.h); then as terms
- * say, fma(gain, s, out), stored with its images; gain: what multiplies the star. An imposed value, unless it is NaN, replaces that. */
+/* At each point that sources act on: out += gain * sum over the shares, in their order, of weight * signal: s =
+ * fma(weight, signal, s) from 0, times sigma, or over it on the way back, where residuals of p are added, stretched
+ * (stretch.h); then as terms say, fma(gain, s, out), stored with its images; gain: what multiplies the stencil. An
+ * imposed value, unless it is NaN, replaces that. */
 typedef struct inject_args {
   kernel_args field;               /* out, equation, media, geometry, ghosts */
   const source_tile *tiles;        /* of the planes [field.z_begin, field.z_end); distinct; device memory */

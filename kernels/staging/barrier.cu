@@ -14,7 +14,7 @@
  * plane of jacobi takes 1.7 us instead of 1.2.) */
 #include <cuda_pipeline_primitives.h>
 #include <cuda/barrier>
-#include "kernels/cuda/star.cuh"
+#include "kernels/cuda/stencil.cuh"
 
 #pragma nv_diag_suppress static_var_with_dynamic_init /* init() does what their constructors would */
 
@@ -34,9 +34,9 @@ template <class S> struct turn {
 };
 
 template <class S>
-static __device__ __forceinline__ void fill_stages(const kernel_args &a, const star::place<S> &tile,
+static __device__ __forceinline__ void fill_stages(const kernel_args &a, const stencil::place<S> &tile,
                                                    float *ring, block_barrier *full, block_barrier *empty) {
-  const star::copier<S, S::helpers> copies(a, tile, (int)threadIdx.x - S::workers);
+  const stencil::copier<S, S::helpers> copies(a, tile, (int)threadIdx.x - S::workers);
   turn<S> t;
   for (int z = tile.z_begin - RADIUS, slot = 0; z < tile.z_end + RADIUS; z++) {
     empty[t.stage].wait_parity(!t.odd); /* the round before the first counts as done */
@@ -45,29 +45,29 @@ static __device__ __forceinline__ void fill_stages(const kernel_args &a, const s
     __syncwarp();
     __pipeline_arrive_on(cuda::device::barrier_native_handle(full[t.stage]));
     (void)full[t.stage].arrive();
-    slot = star::slot_after<S>(slot, 1);
+    slot = stencil::slot_after<S>(slot, 1);
     t.next();
   }
 }
 
 template <class S>
-static __device__ __forceinline__ void add_stages(const kernel_args &a, const star::place<S> &tile,
+static __device__ __forceinline__ void add_stages(const kernel_args &a, const stencil::place<S> &tile,
                                                   const float *ring, block_barrier *full,
                                                   block_barrier *empty) {
-  star::points<S> points(a, tile, (int)threadIdx.x);
+  stencil::points<S> points(a, tile, (int)threadIdx.x);
   turn<S> t;
   for (int z = tile.z_begin - RADIUS, slot = 0; z < tile.z_end + RADIUS; z++) {
     full[t.stage].wait_parity(t.odd);
-    points.add(z, ring + slot * S::slot, ring + star::centre_slot<S>(slot) * S::slot);
+    points.add(z, ring + slot * S::slot, ring + stencil::centre_slot<S>(slot) * S::slot);
     (void)empty[t.stage].arrive();
-    slot = star::slot_after<S>(slot, 1);
+    slot = stencil::slot_after<S>(slot, 1);
     t.next();
   }
 }
 
 template <class S>
 __global__ void __launch_bounds__(S::threads, S::blocks)
-    sweep(const __grid_constant__ kernel_args a, const __grid_constant__ star::cut c) {
+    sweep(const __grid_constant__ kernel_args a, const __grid_constant__ stencil::cut c) {
   static_assert(S::workers % WARP == 0 && S::helpers % WARP == 0 && S::helpers > 0,
                 "whole warps of each role");
   extern __shared__ __align__(16) float ring[];
@@ -78,7 +78,7 @@ __global__ void __launch_bounds__(S::threads, S::blocks)
       init(&empty[i], S::workers);
     }
   __syncthreads();
-  const star::place<S> tile(a, c);
+  const stencil::place<S> tile(a, c);
   if (threadIdx.x >= S::workers)
     fill_stages<S>(a, tile, ring, full, empty);
   else
@@ -87,4 +87,4 @@ __global__ void __launch_bounds__(S::threads, S::blocks)
 
 } // namespace barrier
 
-STAR_LAUNCHER(barrier, star::shape<Q, 128, 30, 3, 3, 1, 64>, star::shape<Q, 32, 8, 1, 3, 4, 32>)
+STENCIL_LAUNCHER(barrier, stencil::shape<Q, 128, 30, 3, 3, 1, 64>, stencil::shape<Q, 32, 8, 1, 3, 4, 32>)

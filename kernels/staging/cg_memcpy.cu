@@ -17,7 +17,7 @@
 #include <cooperative_groups.h>
 #include <cooperative_groups/memcpy_async.h>
 #include <cuda/barrier> /* cuda::aligned_size_t */
-#include "kernels/cuda/star.cuh"
+#include "kernels/cuda/stencil.cuh"
 
 namespace cg = cooperative_groups;
 
@@ -30,7 +30,7 @@ template <class S> struct row_piece {
   int to, bytes;
   ptrdiff_t from;
 
-  __device__ __forceinline__ row_piece(const kernel_args &a, const star::place<S> &tile, int row, int z) {
+  __device__ __forceinline__ row_piece(const kernel_args &a, const stencil::place<S> &tile, int row, int z) {
     const int y = row - RADIUS;
     const bool own = y >= 0 && y < S::tile_y, plane_needs_halo = tile.owns(z);
     const int reach = own && plane_needs_halo ? RADIUS : 0; /* in x */
@@ -38,22 +38,23 @@ template <class S> struct row_piece {
     const int floats = min(S::tile_x, a.nx - tile.x) + 2 * reach;
     to = row * S::pitch + RADIUS - reach;
     from = (ptrdiff_t)y * (ptrdiff_t)a.pitch - reach;
-    bytes = exists && (own || plane_needs_halo) ? (floats + star::PACK - 1) / star::PACK * (int)sizeof(float4)
-                                                : 0;
+    bytes = exists && (own || plane_needs_halo)
+                ? (floats + stencil::PACK - 1) / stencil::PACK * (int)sizeof(float4)
+                : 0;
   }
 };
 
 template <class S>
 __global__ void __launch_bounds__(S::threads, S::blocks)
-    sweep(const __grid_constant__ kernel_args a, const __grid_constant__ star::cut c) {
+    sweep(const __grid_constant__ kernel_args a, const __grid_constant__ stencil::cut c) {
   constexpr int WARPS = S::threads / 32, ROWS_A_WARP = (S::tile_y + 2 * RADIUS + WARPS - 1) / WARPS;
   constexpr int AHEAD = S::stages - 1, LATER = (AHEAD - 1) * ROWS_A_WARP;
   static_assert(AHEAD >= 2 && LATER <= 8, "wait_prior counts up to 8 groups");
   extern __shared__ __align__(16) float ring[];
   const cg::thread_block block = cg::this_thread_block();
   const cg::coalesced_group warp = cg::coalesced_threads(); /* all 32: nothing has diverged */
-  const star::place<S> tile(a, c);
-  star::points<S> points(a, tile, (int)threadIdx.x);
+  const stencil::place<S> tile(a, c);
+  stencil::points<S> points(a, tile, (int)threadIdx.x);
 
   auto prefetch = [&](int z, int slot) {
     const float *plane = tile.plane(a.in, a, z);
@@ -68,12 +69,12 @@ __global__ void __launch_bounds__(S::threads, S::blocks)
 
   for (int z = first, slot = 0; z < tile.z_end + RADIUS; z++) {
     cg::wait_prior<LATER>(block);
-    prefetch(z + AHEAD, star::slot_after<S>(slot, AHEAD));
-    points.add(z, ring + slot * S::slot, ring + star::centre_slot<S>(slot) * S::slot);
-    slot = star::slot_after<S>(slot, 1);
+    prefetch(z + AHEAD, stencil::slot_after<S>(slot, AHEAD));
+    points.add(z, ring + slot * S::slot, ring + stencil::centre_slot<S>(slot) * S::slot);
+    slot = stencil::slot_after<S>(slot, 1);
   }
 }
 
 } // namespace cg_memcpy
 
-STAR_LAUNCHER(cg_memcpy, star::shape<Q, 128, 36, 3, 4, 1>, star::shape<Q, 32, 8, 1, 3, 4>)
+STENCIL_LAUNCHER(cg_memcpy, stencil::shape<Q, 128, 36, 3, 4, 1>, stencil::shape<Q, 32, 8, 1, 3, 4>)

@@ -17,7 +17,7 @@
  * Where there is no copy engine this kernel does everything: terms, batches, and what layers along x add. */
 #include <cooperative_groups.h>
 #include <cuda/pipeline>
-#include "kernels/cuda/star.cuh"
+#include "kernels/cuda/stencil.cuh"
 #include "kernels/layers/absorb.cuh"
 
 #pragma nv_diag_suppress static_var_with_dynamic_init /* make_pipeline initialises what the state holds */
@@ -26,16 +26,16 @@ namespace multi_stage {
 
 template <class S>
 __global__ void __launch_bounds__(S::threads, S::blocks)
-    sweep(const __grid_constant__ kernel_args a, const __grid_constant__ star::cut c) {
+    sweep(const __grid_constant__ kernel_args a, const __grid_constant__ stencil::cut c) {
   constexpr int AHEAD = S::stages - 1; /* planes in the pipeline */
   static_assert(AHEAD >= 2, "a plane to add and one on its way");
   extern __shared__ __align__(16) float ring[];
   __shared__ cuda::pipeline_shared_state<cuda::thread_scope_block, S::stages> state;
   cuda::pipeline<cuda::thread_scope_block> pipe =
       cuda::make_pipeline(cooperative_groups::this_thread_block(), &state);
-  const star::place<S> tile(a, c);
-  const star::copier<S> copies(a, tile, (int)threadIdx.x);
-  star::points<S> points(a, tile, (int)threadIdx.x);
+  const stencil::place<S> tile(a, c);
+  const stencil::copier<S> copies(a, tile, (int)threadIdx.x);
+  stencil::points<S> points(a, tile, (int)threadIdx.x);
 
   const int first = tile.z_begin - RADIUS, last = tile.z_end + RADIUS;
   for (int z = first, next = first, slot = 0, fill = 0; z < last; z++) {
@@ -46,41 +46,43 @@ __global__ void __launch_bounds__(S::threads, S::blocks)
                     cuda::memcpy_async(to, from, cuda::aligned_size_t<16>(16), pipe);
                   });
       pipe.producer_commit();
-      fill = star::slot_after<S>(fill, 1);
+      fill = stencil::slot_after<S>(fill, 1);
     }
     pipe.consumer_wait();
-    points.add(z, ring + slot * S::slot, ring + star::centre_slot<S>(slot) * S::slot);
+    points.add(z, ring + slot * S::slot, ring + stencil::centre_slot<S>(slot) * S::slot);
     pipe.consumer_release();
-    slot = star::slot_after<S>(slot, 1);
+    slot = stencil::slot_after<S>(slot, 1);
   }
 }
 
 } // namespace multi_stage
 
-STAR_LAUNCH(multi_stage)
+STENCIL_LAUNCH(multi_stage)
 
 namespace multi_stage {
 
 /* Operands are loaded a plane ahead into registers, of which threads of the tallest shape have 255, of the widest 168. */
 template <enum equation Q, class Terms, bool LAYERED>
-int launch_kind(const kernel_args *args, void *stream, const star::layer_term_rows &layer_terms) {
+int launch_kind(const kernel_args *args, void *stream, const stencil::layer_term_rows &layer_terms) {
   constexpr bool MANY = Terms::end > 1;
   if constexpr (Terms::flat)
-    return multi_stage_launch<star::shape<Q, 128, 16, 2, 4, 1, 0, Terms, LAYERED>,
-                              star::shape<Q, 32, 8, 1, 4, 4, 0, Terms, LAYERED>>(args, stream, layer_terms);
+    return multi_stage_launch<stencil::shape<Q, 128, 16, 2, 4, 1, 0, Terms, LAYERED>,
+                              stencil::shape<Q, 32, 8, 1, 4, 4, 0, Terms, LAYERED>>(args, stream,
+                                                                                    layer_terms);
   else
-    return multi_stage_launch<star::shape<Q, MANY ? 64 : 128, MANY ? 32 : 24, 2, 4, 1, 0, Terms, LAYERED>,
-                              star::shape<Q, 64, 16, 1, 4, 2, 0, Terms, LAYERED>>(args, stream, layer_terms);
+    return multi_stage_launch<stencil::shape<Q, MANY ? 64 : 128, MANY ? 32 : 24, 2, 4, 1, 0, Terms, LAYERED>,
+                              stencil::shape<Q, 64, 16, 1, 4, 2, 0, Terms, LAYERED>>(args, stream,
+                                                                                     layer_terms);
 }
 
 template <enum equation Q, bool LAYERED>
-int launch_special(const kernel_args *args, void *stream, const star::layer_term_rows &layer_terms) {
-  return star::of_kind(
+int launch_special(const kernel_args *args, void *stream, const stencil::layer_term_rows &layer_terms) {
+  return stencil::of_kind(
       *args, [&](auto kind) { return launch_kind<Q, decltype(kind), LAYERED>(args, stream, layer_terms); });
 }
 
 /* What layers along x add, for the sweep; without values where their rows do not suit those who make it. */
-static star::layer_term_rows layer_terms_of(const absorb_args &a) {
+static stencil::layer_term_rows layer_terms_of(const absorb_args &a) {
   const kernel_args &f = a.field;
   const absorb_axis &x = a.axis[0];
   const absorb_layer_terms t = absorb_layer_terms_of(&x, a.width, f.nz);
@@ -101,20 +103,20 @@ static star::layer_term_rows layer_terms_of(const absorb_args &a) {
 
 /* 64 x 32 points fit where a block may have 99 KiB of shared memory, as from compute capability 8.6 on. */
 template <enum equation Q> int launch_plain(const kernel_args *args, void *stream) {
-  typedef star::by_operands<Q, star::shape<Q, 128, 36, 3, 4, 1>, star::shape<Q, 128, 36, 3, 5, 1>,
-                            star::shape<Q, 128, 32, 2, 4, 1>>
+  typedef stencil::by_operands<Q, stencil::shape<Q, 128, 36, 3, 4, 1>, stencil::shape<Q, 128, 36, 3, 5, 1>,
+                               stencil::shape<Q, 128, 32, 2, 4, 1>>
       wide;
-  return multi_stage_launch<wide, star::shape<Q, 64, 32, 2, 4, 1>, star::shape<Q, 32, 8, 1, 4, 4>>(args,
-                                                                                                   stream);
+  return multi_stage_launch<wide, stencil::shape<Q, 64, 32, 2, 4, 1>, stencil::shape<Q, 32, 8, 1, 4, 4>>(
+      args, stream);
 }
 
 } // namespace multi_stage
 
 extern "C" int cuda_multi_stage(const kernel_args *args, void *stream) {
-  return star::of_equation(args->equation, [=](auto q) {
+  return stencil::of_equation(args->equation, [=](auto q) {
     constexpr enum equation Q = decltype(q)::value;
-    if constexpr (star::has_terms<Q>)
-      if (star::is_special(*args)) return multi_stage::launch_special<Q, false>(args, stream, {});
+    if constexpr (stencil::has_terms<Q>)
+      if (stencil::is_special(*args)) return multi_stage::launch_special<Q, false>(args, stream, {});
     return multi_stage::launch_plain<Q>(args, stream);
   });
 }
@@ -122,7 +124,7 @@ extern "C" int cuda_multi_stage(const kernel_args *args, void *stream) {
 /* The sweep adds what layers along x do, where their rows suit those who make it; the general operation the rest. */
 static int with_layers(const void *args, void *stream) {
   const absorb_args &a = *static_cast<const absorb_args *>(args);
-  const star::layer_term_rows layer_terms = multi_stage::layer_terms_of(a);
+  const stencil::layer_term_rows layer_terms = multi_stage::layer_terms_of(a);
   int status = 0;
   if (!layer_terms.values) {
     status = cuda_multi_stage(&a.field, stream);
@@ -130,9 +132,9 @@ static int with_layers(const void *args, void *stream) {
   }
   status = absorb_cuda_before(&a, stream);
   if (status == cudaSuccess)
-    status = star::of_equation(a.field.equation, [&](auto q) {
+    status = stencil::of_equation(a.field.equation, [&](auto q) {
       constexpr enum equation Q = decltype(q)::value;
-      if constexpr (star::has_terms<Q>)
+      if constexpr (stencil::has_terms<Q>)
         return multi_stage::launch_special<Q, true>(&a.field, stream, layer_terms);
       else
         return (int)cudaErrorNotSupported;

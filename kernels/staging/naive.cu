@@ -1,6 +1,7 @@
 /* naive: one thread a point, every neighbour from global memory, through the caches. The tests compare every other CUDA
- * kernel with it bit for bit, so it does star::sum_at, which spells out the order of operations, and nothing else. */
-#include "kernels/cuda/star.cuh"
+ * kernel with it bit for bit, so it does stencil::sum_at, which spells out the order of operations, and nothing
+ * else. */
+#include "kernels/cuda/stencil.cuh"
 #include "kernels/equations/terms.h"
 
 namespace naive {
@@ -16,9 +17,9 @@ static __global__ void __launch_bounds__(BLOCK_X *BLOCK_Y) sweep(const __grid_co
       const ptrdiff_t at = (ptrdiff_t)z * (ptrdiff_t)a.plane + (ptrdiff_t)y * (ptrdiff_t)a.pitch + x;
       float m[EQUATION_MEDIA] = {};
 #pragma unroll
-      for (int i = 0; i < star::media_of<Q>; i++) m[i] = a.medium[i] ? a.medium[i][at] : a.scale[i];
-      const float before = star::reads_before<Q> ? a.out[at] : 0.0f;
-      const float sum = star::sum_at(a.in + at, a);
+      for (int i = 0; i < stencil::media_of<Q>; i++) m[i] = a.medium[i] ? a.medium[i][at] : a.scale[i];
+      const float before = stencil::reads_before<Q> ? a.out[at] : 0.0f;
+      const float sum = stencil::sum_at(a.in + at, a);
       a.out[at] = point_next(Q, terms_bracket_at(&a, at, sum), m, a.in[at], before, 2.0f);
     }
 }
@@ -37,6 +38,6 @@ template <enum equation Q> static int launch_sweep(const kernel_args *args, void
 } // namespace naive
 
 extern "C" int cuda_naive(const kernel_args *args, void *stream) {
-  return star::of_equation(args->equation,
-                           [=](auto q) { return naive::launch_sweep<decltype(q)::value>(args, stream); });
+  return stencil::of_equation(args->equation,
+                              [=](auto q) { return naive::launch_sweep<decltype(q)::value>(args, stream); });
 }

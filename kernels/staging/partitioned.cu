@@ -15,17 +15,17 @@
  * back no arrival, which is sound because every plane has been committed by then. */
 #include <cooperative_groups.h>
 #include <cuda/pipeline>
-#include "kernels/cuda/star.cuh"
+#include "kernels/cuda/stencil.cuh"
 
 #pragma nv_diag_suppress static_var_with_dynamic_init /* make_pipeline initialises what the state holds */
 
 namespace partitioned {
 
 template <class S>
-static __device__ __forceinline__ void copy_planes(const kernel_args &a, const star::place<S> &tile,
+static __device__ __forceinline__ void copy_planes(const kernel_args &a, const stencil::place<S> &tile,
                                                    float *ring,
                                                    cuda::pipeline<cuda::thread_scope_block> &pipe) {
-  const star::copier<S, S::helpers> copies(a, tile, (int)threadIdx.x - S::workers);
+  const stencil::copier<S, S::helpers> copies(a, tile, (int)threadIdx.x - S::workers);
   for (int z = tile.z_begin - RADIUS, slot = 0; z < tile.z_end + RADIUS; z++) {
     pipe.producer_acquire();
     copies.copy(ring + slot * S::slot, tile.plane(a.in, a, z), tile.owns(z),
@@ -34,34 +34,34 @@ static __device__ __forceinline__ void copy_planes(const kernel_args &a, const s
                 });
     __syncwarp();
     pipe.producer_commit();
-    slot = star::slot_after<S>(slot, 1);
+    slot = stencil::slot_after<S>(slot, 1);
   }
   (void)pipe.quit();
 }
 
 template <class S>
-static __device__ __forceinline__ void add_planes(const kernel_args &a, const star::place<S> &tile,
+static __device__ __forceinline__ void add_planes(const kernel_args &a, const stencil::place<S> &tile,
                                                   const float *ring,
                                                   cuda::pipeline<cuda::thread_scope_block> &pipe) {
-  star::points<S> points(a, tile, (int)threadIdx.x);
+  stencil::points<S> points(a, tile, (int)threadIdx.x);
   for (int z = tile.z_begin - RADIUS, slot = 0; z < tile.z_end + RADIUS; z++) {
     pipe.consumer_wait();
-    points.add(z, ring + slot * S::slot, ring + star::centre_slot<S>(slot) * S::slot);
+    points.add(z, ring + slot * S::slot, ring + stencil::centre_slot<S>(slot) * S::slot);
     pipe.consumer_release();
-    slot = star::slot_after<S>(slot, 1);
+    slot = stencil::slot_after<S>(slot, 1);
   }
 }
 
 template <class S>
 __global__ void __launch_bounds__(S::threads, S::blocks)
-    sweep(const __grid_constant__ kernel_args a, const __grid_constant__ star::cut c) {
+    sweep(const __grid_constant__ kernel_args a, const __grid_constant__ stencil::cut c) {
   static_assert(S::workers % 32 == 0 && S::helpers % 32 == 0 && S::helpers > 0, "whole warps of each role");
   extern __shared__ __align__(16) float ring[];
   __shared__ cuda::pipeline_shared_state<cuda::thread_scope_block, S::stages> state;
   const auto role = threadIdx.x < S::workers ? cuda::pipeline_role::consumer : cuda::pipeline_role::producer;
   cuda::pipeline<cuda::thread_scope_block> pipe =
       cuda::make_pipeline(cooperative_groups::this_thread_block(), &state, role);
-  const star::place<S> tile(a, c);
+  const stencil::place<S> tile(a, c);
   if (role == cuda::pipeline_role::producer)
     copy_planes<S>(a, tile, ring, pipe);
   else
@@ -70,4 +70,4 @@ __global__ void __launch_bounds__(S::threads, S::blocks)
 
 } // namespace partitioned
 
-STAR_LAUNCHER(partitioned, star::shape<Q, 128, 30, 3, 4, 1, 64>, star::shape<Q, 32, 8, 1, 4, 4, 32>)
+STENCIL_LAUNCHER(partitioned, stencil::shape<Q, 128, 30, 3, 4, 1, 64>, stencil::shape<Q, 32, 8, 1, 4, 4, 32>)

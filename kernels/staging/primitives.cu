@@ -14,7 +14,7 @@
  *
  * Expect the speed of thread_scope: a few instructions more in the one tile of four columns that needs it. */
 #include <cuda_pipeline_primitives.h>
-#include "kernels/cuda/star.cuh"
+#include "kernels/cuda/stencil.cuh"
 
 namespace primitives {
 
@@ -22,7 +22,7 @@ namespace primitives {
  * instruction, hence a branch for each. */
 static __device__ __forceinline__ void copy_pack(float4 *to, const float4 *from, int exist) {
   constexpr size_t ALL = sizeof(float4), ONE = sizeof(float);
-  if (exist >= star::PACK)
+  if (exist >= stencil::PACK)
     __pipeline_memcpy_async(to, from, ALL);
   else if (exist == 3)
     __pipeline_memcpy_async(to, from, ALL, 1 * ONE);
@@ -34,18 +34,18 @@ static __device__ __forceinline__ void copy_pack(float4 *to, const float4 *from,
 
 template <class S>
 __global__ void __launch_bounds__(S::threads, S::blocks)
-    sweep(const __grid_constant__ kernel_args a, const __grid_constant__ star::cut c) {
+    sweep(const __grid_constant__ kernel_args a, const __grid_constant__ stencil::cut c) {
   static_assert(S::stages >= 3 && S::stages <= 10, "__pipeline_wait_prior counts up to 8 groups");
   extern __shared__ __align__(16) float ring[];
-  const star::place<S> tile(a, c);
-  const star::copier<S> copies(a, tile, (int)threadIdx.x);
-  star::points<S> points(a, tile, (int)threadIdx.x);
+  const stencil::place<S> tile(a, c);
+  const stencil::copier<S> copies(a, tile, (int)threadIdx.x);
+  stencil::points<S> points(a, tile, (int)threadIdx.x);
 
   auto prefetch = [&](int z, int slot) {
     if (z < tile.z_end + RADIUS)
       copies.copy(ring + slot * S::slot, tile.plane(a.in, a, z), tile.owns(z),
                   [&](float4 *to, const float4 *from, bool part) {
-                    copy_pack(to, from, part ? a.nx % star::PACK : star::PACK);
+                    copy_pack(to, from, part ? a.nx % stencil::PACK : stencil::PACK);
                   });
     __pipeline_commit(); /* an empty group too: wait_prior counts groups */
   };
@@ -56,12 +56,12 @@ __global__ void __launch_bounds__(S::threads, S::blocks)
   for (int z = first, slot = 0; z < tile.z_end + RADIUS; z++) {
     __pipeline_wait_prior(AHEAD - 1);
     __syncthreads();
-    prefetch(z + AHEAD, star::slot_after<S>(slot, AHEAD));
-    points.add(z, ring + slot * S::slot, ring + star::centre_slot<S>(slot) * S::slot);
-    slot = star::slot_after<S>(slot, 1);
+    prefetch(z + AHEAD, stencil::slot_after<S>(slot, AHEAD));
+    points.add(z, ring + slot * S::slot, ring + stencil::centre_slot<S>(slot) * S::slot);
+    slot = stencil::slot_after<S>(slot, 1);
   }
 }
 
 } // namespace primitives
 
-STAR_LAUNCHER(primitives, star::shape<Q, 128, 36, 3, 4, 1>, star::shape<Q, 32, 8, 1, 4, 4>)
+STENCIL_LAUNCHER(primitives, stencil::shape<Q, 128, 36, 3, 4, 1>, stencil::shape<Q, 32, 8, 1, 4, 4>)

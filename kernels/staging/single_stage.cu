@@ -11,7 +11,7 @@
  * more halo. Expect three quarters of what multi_stage reaches. */
 #include <cooperative_groups.h>
 #include <cuda/pipeline>
-#include "kernels/cuda/star.cuh"
+#include "kernels/cuda/stencil.cuh"
 
 #pragma nv_diag_suppress static_var_with_dynamic_init /* make_pipeline initialises what the state holds */
 
@@ -19,15 +19,15 @@ namespace single_stage {
 
 template <class S>
 __global__ void __launch_bounds__(S::threads, S::blocks)
-    sweep(const __grid_constant__ kernel_args a, const __grid_constant__ star::cut c) {
+    sweep(const __grid_constant__ kernel_args a, const __grid_constant__ stencil::cut c) {
   static_assert(S::stages == 1, "what the name says");
   extern __shared__ __align__(16) float ring[];
   __shared__ cuda::pipeline_shared_state<cuda::thread_scope_block, 1> state;
   cuda::pipeline<cuda::thread_scope_block> pipe =
       cuda::make_pipeline(cooperative_groups::this_thread_block(), &state);
-  const star::place<S> tile(a, c);
-  const star::copier<S> copies(a, tile, (int)threadIdx.x);
-  star::points<S> points(a, tile, (int)threadIdx.x);
+  const stencil::place<S> tile(a, c);
+  const stencil::copier<S> copies(a, tile, (int)threadIdx.x);
+  stencil::points<S> points(a, tile, (int)threadIdx.x);
 
   for (int z = tile.z_begin - RADIUS, slot = 0; z < tile.z_end + RADIUS; z++) {
     pipe.producer_acquire(); /* everyone has released plane z-1 */
@@ -37,12 +37,12 @@ __global__ void __launch_bounds__(S::threads, S::blocks)
                 });
     pipe.producer_commit();
     pipe.consumer_wait(); /* everyone's copies of plane z have landed */
-    points.add(z, ring + slot * S::slot, ring + star::centre_slot<S>(slot) * S::slot);
+    points.add(z, ring + slot * S::slot, ring + stencil::centre_slot<S>(slot) * S::slot);
     pipe.consumer_release();
-    slot = star::slot_after<S>(slot, 1); /* jacobi: the same one; else z-4 .. z-1 stay for their centres */
+    slot = stencil::slot_after<S>(slot, 1); /* jacobi: the same one; else z-4 .. z-1 stay for their centres */
   }
 }
 
 } // namespace single_stage
 
-STAR_LAUNCHER(single_stage, star::shape<Q, 64, 24, 3, 1, 3>, star::shape<Q, 32, 8, 1, 1, 8>)
+STENCIL_LAUNCHER(single_stage, stencil::shape<Q, 64, 24, 3, 1, 3>, stencil::shape<Q, 32, 8, 1, 1, 8>)

@@ -13,18 +13,18 @@
  * bytes is one LDGSTS and its predicate). Warps cannot drift apart: at every barrier all wait for the slowest. Where
  * arithmetic limits (jacobi), expect a few percent less than multi_stage; where memory does (wave), as much as any. */
 #include <cuda/pipeline>
-#include "kernels/cuda/star.cuh"
+#include "kernels/cuda/stencil.cuh"
 
 namespace thread_scope {
 
 template <class S>
 __global__ void __launch_bounds__(S::threads, S::blocks)
-    sweep(const __grid_constant__ kernel_args a, const __grid_constant__ star::cut c) {
+    sweep(const __grid_constant__ kernel_args a, const __grid_constant__ stencil::cut c) {
   static_assert(S::stages >= 3 && S::stages <= 10, "pipeline_consumer_wait_prior counts up to 8 groups");
   extern __shared__ __align__(16) float ring[];
-  const star::place<S> tile(a, c);
-  const star::copier<S> copies(a, tile, (int)threadIdx.x);
-  star::points<S> points(a, tile, (int)threadIdx.x);
+  const stencil::place<S> tile(a, c);
+  const stencil::copier<S> copies(a, tile, (int)threadIdx.x);
+  stencil::points<S> points(a, tile, (int)threadIdx.x);
   cuda::pipeline<cuda::thread_scope_thread> pipe = cuda::make_pipeline();
 
   auto prefetch = [&](int z, int slot) {
@@ -42,22 +42,22 @@ __global__ void __launch_bounds__(S::threads, S::blocks)
   for (int z = first, slot = 0; z < tile.z_end + RADIUS; z++) {
     cuda::pipeline_consumer_wait_prior<AHEAD - 1>(pipe);
     __syncthreads();
-    prefetch(z + AHEAD, star::slot_after<S>(slot, AHEAD));
-    points.add(z, ring + slot * S::slot, ring + star::centre_slot<S>(slot) * S::slot);
-    slot = star::slot_after<S>(slot, 1);
+    prefetch(z + AHEAD, stencil::slot_after<S>(slot, AHEAD));
+    points.add(z, ring + slot * S::slot, ring + stencil::centre_slot<S>(slot) * S::slot);
+    slot = stencil::slot_after<S>(slot, 1);
   }
 }
 
 /* 768 x 768 points are 132 tiles of 128 x 36, one an SM; 32 x 8 is for thin launches and small grids: many blocks. */
 template <enum equation Q>
-using large = star::by_operands<Q, star::shape<Q, 128, 36, 3, 4, 1>, star::shape<Q, 128, 36, 3, 5, 1>,
-                                star::shape<Q, 128, 36, 3, 5, 1>>;
+using large = stencil::by_operands<Q, stencil::shape<Q, 128, 36, 3, 4, 1>,
+                                   stencil::shape<Q, 128, 36, 3, 5, 1>, stencil::shape<Q, 128, 36, 3, 5, 1>>;
 template <enum equation Q>
-using middle = star::by_operands<Q, star::shape<Q, 128, 32, 4, 4, 1>, large<Q>, large<Q>>;
+using middle = stencil::by_operands<Q, stencil::shape<Q, 128, 32, 4, 4, 1>, large<Q>, large<Q>>;
 template <enum equation Q>
-using small = star::by_operands<Q, star::shape<Q, 32, 8, 1, 4, 8>, star::shape<Q, 32, 8, 1, 3, 4>,
-                                star::shape<Q, 32, 8, 1, 3, 4>>;
+using small = stencil::by_operands<Q, stencil::shape<Q, 32, 8, 1, 4, 8>, stencil::shape<Q, 32, 8, 1, 3, 4>,
+                                   stencil::shape<Q, 32, 8, 1, 3, 4>>;
 
 } // namespace thread_scope
 
-STAR_LAUNCHER(thread_scope, thread_scope::large<Q>, thread_scope::middle<Q>, thread_scope::small<Q>)
+STENCIL_LAUNCHER(thread_scope, thread_scope::large<Q>, thread_scope::middle<Q>, thread_scope::small<Q>)

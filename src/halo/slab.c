@@ -59,7 +59,7 @@ static int slab_check_planes(const slab_shape *shape, int ranks, error *e) {
 }
 
 /* A first-level cache finds a line by its place within SLAB_PAGE and keeps 8 or 12 lines per place. The rows and planes
- * of a star must not share one place: with rows of 4 KiB (nx = 1000, rounded up) a step took four times as long. So
+ * of a stencil must not share one place: with rows of 4 KiB (nx = 1000, rounded up) a step took four times as long. So
  * rows are an odd number of SLAB_ALIGN apart, and planes are never a multiple of half a page apart. Four rows are
  * added, not one: ranks can share the pages of a grid periodic in z only if it fills whole pages, as it then does where
  * nz is a multiple of 8. */

@@ -49,11 +49,11 @@ static void absorb_coefficients(const absorb_profile *p, double x, float *a, flo
   *b = (float)(d / (d + alpha) * (decay - 1));
 }
 
-/* Weights of a first derivative at a half point, for the values 1/2 and 3/2 points away. Where the star is accurate
+/* Weights of a first derivative at a half point, for the values 1/2 and 3/2 points away. Where the stencil is accurate
  * enough they are of fourth order, and a little more in thin layers. There long waves fall within few points, and where
- * this derivative taken twice differs from the star's, much more of them comes back than the two differ. Else they are
- * as near to fourth order as keeps the square of its wave number below the star's: a layer would amplify the shortest
- * waves otherwise. */
+ * this derivative taken twice differs from the stencil's, much more of them comes back than the two differ. Else they
+ * are as near to fourth order as keeps the square of its wave number below the stencil's: a layer would amplify the
+ * shortest waves otherwise. */
 static void absorb_difference_weights(int space_order, int width, double weights[2]) {
   const double fourth = 1.0 / 24 + fmin(0.3 / ((double)width * width), 0.01);
   const double outer = space_order >= 6 ? fourth : space_order == 4 ? 0.03863 : 0;
@@ -147,14 +147,14 @@ static void absorb_fill_coefficients(float *to, const absorb_profile *p) {
 }
 
 static void absorb_set_weights(absorb *a, const config *c, const kernel_args *weights) {
-  const float *const star[ABSORB_AXES] = {weights->wx, weights->wy, weights->wz};
+  const float *const stencil[ABSORB_AXES] = {weights->wx, weights->wy, weights->wz};
   const double spacing[ABSORB_AXES] = {c->dx, c->dy, c->dz};
   double difference[2];
   absorb_difference_weights(c->space_order, c->boundary_width, difference);
   for (int k = 0; k < 2; k++) a->args.difference[k] = (float)difference[k];
   for (int i = 0; i < ABSORB_AXES; i++) {
     double sum = 0;
-    for (int r = 1; r <= RADIUS; r++) sum += (double)star[i][r];
+    for (int r = 1; r <= RADIUS; r++) sum += (double)stencil[i][r];
     a->args.axis[i].center = (float)(-2 * sum);
     for (int k = 0; k < 2; k++) a->args.axis[i].slope[k] = (float)(difference[k] / (spacing[i] * spacing[i]));
   }

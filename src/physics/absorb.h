@@ -31,9 +31,9 @@ typedef struct absorb_motion {
 
 /* Where layers lie on on->slab: all that needs no memory. `a` is zero-initialised. */
 void absorb_plan(absorb *a, const problem *on);
-/* Takes device memory for the layers of on->slab and sets all state to 0. weights: wx, wy, wz of the star, 1/m^2. Takes
- * nothing without absorbing faces. on->dev must outlive it; on->files is not used. Not collective. absorb_close it,
- * also after a failure. */
+/* Takes device memory for the layers of on->slab and sets all state to 0. weights: wx, wy, wz of the stencil, 1/m^2.
+ * Takes nothing without absorbing faces. on->dev must outlive it; on->files is not used. Not collective. absorb_close
+ * it, also after a failure. */
 int absorb_open(absorb *a, const problem *on, const kernel_args *weights, absorb_motion motion, error *e);
 /* Enqueues on STREAM_BOUNDARY that bytes of device memory become 0. */
 int absorb_zero(absorb *a, char *to, size_t bytes, error *e);
@@ -47,9 +47,9 @@ bool absorb_needed(const absorb *a);
  * differ; each must cover all of x and y. */
 int absorb_launch(const absorb *a, int stream, const kernel *k, const kernel_args *field, error *e);
 
-/* Adds to half->out what layers add of a field half->in that has always been there. `half`: the args
- * of a step with half the star's weights. Without this a field that begins in a layer drifts at a constant velocity until
- * alpha stops it. Sets the layers' state to 0; waits until that is done. Only where absorb_needed. */
+/* Adds to half->out what layers add of a field half->in that has always been there. `half`: the args of a step with
+ * half the stencil's weights. Without this a field that begins in a layer drifts at a constant velocity until alpha
+ * stops it. Sets the layers' state to 0; waits until that is done. Only where absorb_needed. */
 int absorb_at_rest(absorb *a, const kernel_args *half, error *e);
 
 /* The coefficients of an axis then, as absorb_axis has them; NULL: it has no layers. */

@@ -1,7 +1,7 @@
 /* What steps with density work on. With q = sigma p the wave equation in a medium of density rho is
  *   q(tt) = v_f^2 (L q - V q),   sigma = rho_f^(-1/2),   V = (L sigma) / sigma,   v_f^2 = 1 / (rho_f beta_f)
- * where rho_f and beta_f are rho and 1 / (rho v^2), each averaged by (1, 22, 1) / 24 along each axis, or as they are.
- * L is the star's Laplacian. Along the normal of absorbing layers rho is what it is at their inner edge: else V grows
+ * where rho_f and beta_f are rho and 1 / (rho v^2), each averaged by (1, 22, 1) / 24 along each axis, or as they are. L
+ * is the stencil's Laplacian. Along the normal of absorbing layers rho is what it is at their inner edge: else V grows
  * where derivatives are stretched. */
 #ifndef STENCIL_DENSITY_H
 #define STENCIL_DENSITY_H

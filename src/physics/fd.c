@@ -10,7 +10,7 @@ void fd_weights(int order, double w[5]) {
   memcpy(w, table[order / 2 - 1], sizeof table[0]);
 }
 
-/* By how much the star's sum is above `sum`. */
+/* By how much the stencil's sum is above `sum`. */
 static double fd_excess(double sum, float center, float *const axes[3]) {
   double all = center - sum;
   for (int axis = 0; axis < 3; axis++)

@@ -7,9 +7,9 @@
  * on arbitrarily spaced grids, Math. Comp. 51 (1988), table 1. */
 void fd_weights(int order, double w[5]);
 
-/* Changes the last bits of rounded weights until the star sums to `sum` again: with sum = 0 it leaves a constant field
- * alone. The error of rounding is small, but the same in every step: a wave's mean would oscillate or grow. No side
- * weight changes by more than 1e-6 of itself. axes: for each axis the weights at offsets 0 (unused) to 4. */
+/* Changes the last bits of rounded weights until the stencil sums to `sum` again: with sum = 0 it leaves a constant
+ * field alone. The error of rounding is small, but the same in every step: a wave's mean would oscillate or grow. No
+ * side weight changes by more than 1e-6 of itself. axes: for each axis the weights at offsets 0 (unused) to 4. */
 void fd_balance(double sum, float *center, float *const axes[3]);
 
 /* S = sum over the axes of sum |w_r| / h^2, 1/m^2: the largest eigenvalue of the negative Laplacian on a grid of this

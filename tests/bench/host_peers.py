@@ -143,13 +143,13 @@ class Devito:
         at, inner = (slice(28, 52),) * 3, (slice(RADIUS, -RADIUS),) * 3
         u = self.u.data[0][(slice(28 - RADIUS, 52 + RADIUS),) * 3].astype(np.float64)
 
-        def star(center, weights):
+        def stencil(center, weights):
             return center * u[inner] + sum(w * np.roll(u, by, axis)[inner] for r, w in enumerate(weights, 1)
                                            for axis in range(3) for by in (-r, r))
         if equation == "jacobi":
-            expected = star(CENTER, WEIGHTS)
+            expected = stencil(CENTER, WEIGHTS)
         else:
-            change = self.square.data[at] * star(3 * SECOND[0], SECOND[1:]) / SPACING**2
+            change = self.square.data[at] * stencil(3 * SECOND[0], SECOND[1:]) / SPACING**2
             expected = 2 * u[inner] - self.u.data[2][at] + DT**2 * change
         self.operator.apply(time_m=0, time_M=0, autotune="off", **self.more)
         error = np.abs(self.u.data[1][at] - expected).max()

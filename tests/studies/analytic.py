@@ -105,9 +105,9 @@ def lower_source(t, source, receiver, axes, spacing, velocity, f0):
     return spacing**2 * np.trapz(ricker(t - r / velocity * np.cosh(q), f0), q, axis=0) / (2 * np.pi)
 
 
-def star_source(t, points, spacing, velocity, f0, order=8):
+def stencil_source(t, points, spacing, velocity, f0, order=8):
     """u of a source `points` grid points away on a 1D grid whose time is exact: of each frequency w the wavenumber is that
-    which the star gives it, |K(k)|^2 = (w / v)^2, and the amplitude dz s v^2 / (i dw^2/dk)."""
+    which the stencil gives it, |K(k)|^2 = (w / v)^2, and the amplitude dz s v^2 / (i dw^2/dk)."""
     fine, period = np.linspace(0, 3.2 / f0, 3000), 2 * t[-1]
     w = 2 * np.pi * np.arange(1, int(4 * f0 * period)) / period
     had = np.exp(-1j * np.outer(w, fine)) @ ricker(fine, f0) * fine[1]

@@ -15,7 +15,7 @@ def outer(order, width):  # of the layers' first derivative
     return {2: 0, 4: 0.03863}.get(order, 1 / 24 + min(0.3 / width**2, 0.01))
 STAGGERED = (1225 / 1024, -245 / 3072, 49 / 5120, -5 / 7168)  # first derivative of order 8, for comparison
 
-# --- 1. the star, faces and layers --------------------------------------------------------------------------------
+# --- 1. the stencil, faces and layers --------------------------------------------------------------------------------
 def part(u, axis, begin, end, step=None):
     return u[(slice(None),) * axis + (slice(begin, end, step),)]
 def ghosts(u, axis, rules, reach=4, value=0.0):
@@ -30,8 +30,8 @@ def ghosts(u, axis, rules, reach=4, value=0.0):
 def second(u, axis, h, rules, order=8, value=0.0):
     w, n, e = [x / h**2 for x in FD[order]], u.shape[axis], ghosts(u, axis, rules, 4, value)
     return sum((w[r] * (part(e, axis, 4 - r, 4 - r + n) + part(e, axis, 4 + r, 4 + r + n)) for r in range(1, len(w))), w[0] * u)
-def star_sum(order, spacing):
-    """S: the sum of the star's absolute weights. Stable where dt^2 max(c v^2 (S + V) (1 - kappa sum b/(1+a))) <= 4."""
+def stencil_sum(order, spacing):
+    """S: the sum of the stencil's absolute weights. Stable where dt^2 max(c v^2 (S + V) (1 - kappa sum b/(1+a))) <= 4."""
     return sum((abs(FD[order][0]) + 2 * sum(map(abs, FD[order][1:]))) / h**2 for h in spacing)
 
 class Layer:
@@ -110,7 +110,7 @@ class Problem:
             if keep: history.append(u), brackets.append(M)
     # --- 5. the exact adjoint ---
     def adjoint_bracket(self, nu, phi, chi, layers=None):
-        """The transposed layers: chi before the star, phi after it; the star itself is the same."""
+        """The transposed layers: chi before the stencil, phi after it; the stencil itself is the same."""
         B = self.minus_V(nu)
         for i in range(nu.ndim):
             stretched = nu.copy()
@@ -311,7 +311,7 @@ def test_density():
         e = [abs(reflection(rho, v, 10, c, k) / R - 1) * 100 for k in ('filtered', 'unfiltered', 'staggered')]
         row(f'2 complex R of a step, rho x {ratio}, v x {vr}, 10 points: % off (unfiltered {e[1]:.1f}, staggered {e[2]:.1f})', e[0], 3)
     for ratio in (10, 30):
-        rho, v, S = np.where(rng.random(shape) < .5, 1, ratio), 1 + 2 * rng.random(shape), star_sum(8, (1, 1, 1))
+        rho, v, S = np.where(rng.random(shape) < .5, 1, ratio), 1 + 2 * rng.random(shape), stencil_sum(8, (1, 1, 1))
         _, V, v = density(rho, v, (1, 1, 1), ((P, P),) * 3)
         K = np.diag(V.ravel()) - sum(second(np.eye(512).reshape(shape + (512,)), i, 1, (P, P)) for i in range(3)).reshape(512, 512)
         row(f'2 greatest eigenvalue over the bound max v^2 (S + V), 3D random, rho x {ratio}',
@@ -326,12 +326,12 @@ def test_density():
         row(f'2 order for smooth rho, averaged: {filtered}', np.log(e[filtered, 24] / e[filtered, 32]) / np.log(4 / 3), most, least)
     rho, v, h, faces = np.where(rng.random((36, 36)) < .5, 1, 10), 1900 + 1500 * rng.random((36, 36)), (10, 10), ((A, A), (D, A))
     _, V, v = density(rho, v, h, faces, width=10)
-    p = Problem((36, 36), h, faces, v, 1.9 / np.sqrt((v**2 * (star_sum(8, h) + V)).max()), width=10, V=V, mech=((.7, .98), (.05, .01)), kappa=rng.random((36, 36)) / 2)
+    p = Problem((36, 36), h, faces, v, 1.9 / np.sqrt((v**2 * (stencil_sum(8, h) + V)).max()), width=10, V=V, mech=((.7, .98), (.05, .01)), kappa=rng.random((36, 36)) / 2)
     u = [abs(p.forward(n, rng.standard_normal((36, 36)))[0]).max() for n in (200, 2000)]
     row('2, 3 layers, rho x 10 settled in them, absorption: largest |u|, step 2000 over step 200', u[1] / u[0], 1)
 def test_absorption():
     v, band, w0, h = 1500.0, (5.0, 50.0), 2 * np.pi * 20, 3.0
-    dt, f = 1.7 / (v * np.sqrt(star_sum(8, (h,)))), np.geomspace(*band, 60)
+    dt, f = 1.7 / (v * np.sqrt(stencil_sum(8, (h,)))), np.geomspace(*band, 60)
     laws = {'Q 50': lambda w: law_Q(w, w0, v, 50), 'y 1.5': lambda w: law_power(w, w0, v, 1.5, 450), 'y 2': lambda w: law_power(w, w0, v, 2, 1e5)}
     for name, law in list(laws.items())[:1 if SHORT else None]:
         for L, limit in ((1, 34), (2, 3.3), (3, 3)):
@@ -348,7 +348,7 @@ def test_absorption():
     _, V, v = density(np.where(rng.random(n) < .5, 1, 4), 1500 * (1 + rng.random(n)), (h,), ((P, P),))
     cv2, M = speed(w0, dt, mech, kappa) * v**2, response(np.pi / dt, dt, mech, kappa).real
     K, q, Z, I = np.diag(V) - second(np.eye(n), 0, h, (P, P)), (cv2 * M)**.5, np.zeros((n, n)), np.eye(n)
-    for top, name, limits in (((cv2 * M * (star_sum(8, (h,)) + V)).max(), 'at the bound; kappa (Q 15..500), rho, v random', (1e-7,)),
+    for top, name, limits in (((cv2 * M * (stencil_sum(8, (h,)) + V)).max(), 'at the bound; kappa (Q 15..500), rho, v random', (1e-7,)),
                               (np.linalg.eigvalsh(q[:, None] * K * q)[-1] / 1.001, 'with dt^2 0.1 % above the exact bound', (1, 1e-4))):
         m = (4 / top * cv2)[:, None]
         r = [[-mech[1][l] * kappa[:, None] * K, Z] + [mech[0][l] * I if i == l else Z for i in range(3)] for l in range(3)]
@@ -356,7 +356,7 @@ def test_absorption():
         row(f'3 spectral radius - 1 {name}', abs(np.linalg.eigvals(np.block([first, [I] + [Z] * 4] + r))).max() - 1, *limits)
 def test_warp():
     v, h, ks = 1500.0, 10.0, np.linspace(1e-4, 3.1, 200001)
-    symbol, dt = lambda k: -sum((1 if r == 0 else 2) * a * np.cos(r * k) for r, a in enumerate(FD[8])), 1.8 / (v * np.sqrt(star_sum(8, (h,))))
+    symbol, dt = lambda k: -sum((1 if r == 0 else 2) * a * np.cos(r * k) for r, a in enumerate(FD[8])), 1.8 / (v * np.sqrt(stencil_sum(8, (h,))))
     for ppw, every in ((10, 1), (10, 2), (25, 1))[:2 if SHORT else None]:
         nd, f0 = 100 * ppw, v / (ppw * h)
         steps, s = int((nd * h / v + 3 / f0) / dt) // 8 * 8, lambda t: ricker(t, f0)
@@ -389,7 +389,7 @@ def test_adjoint():
         v, sigma, V, mech, kappa = 1900 + 1500 * rng.random(shape), np.ones(shape), np.zeros(shape), ((), ()), 0.0
         if physics: sigma, V, _ = density(1 + rng.random(shape), v, h, faces, width=6)
         if physics == 2: mech, kappa = ((.7, .9, .98), (.05, .03, .01)), rng.random(shape) * .5
-        dt = 1.6 / np.sqrt((v**2 * (star_sum(8, h) + V)).max())
+        dt = 1.6 / np.sqrt((v**2 * (stencil_sum(8, h) + V)).max())
         make = lambda v, dtype=np.float64: Problem(shape, h, faces, v, dt, 8, 6, 0.0, 3500.0, V, mech, kappa, dtype=dtype)
         S, R = (points(rng.random((n, len(shape))) * (np.array(shape) - 1) * h, shape, h) for n in (3, 4))
         S, R = (S[0], S[1] * sigma.ravel()[S[0]]), (R[0], R[1] / sigma.ravel()[R[0]])

@@ -20,7 +20,7 @@ def pose(program, order, faces, width=6, value=0.0, at_rest=False, sources=((.43
     there = lambda triple: [value for value, n in zip(triple, shape) if n > 1]
     velocity = (1900 + 1500 * rng.random(shape)).astype(np.float32)
     begin = np.exp(-sum((x - n // 2.2)**2 for x, n in zip(np.indices(shape), shape)) / 18).astype(np.float32) * (not at_rest)
-    dt = (1.5 if density or loss else 1.8) / (velocity.max() * np.sqrt(oracle.star_sum(order, there(SPACING))))
+    dt = (1.5 if density or loss else 1.8) / (velocity.max() * np.sqrt(oracle.stencil_sum(order, there(SPACING))))
     places, receivers = size * sources, size * np.concatenate([rng.random((9, 3)), rng.random((9, 3)).round(1)])
     write_field(program.folder / "v.h5", velocity, "v")
     write_field(program.folder / "begin.h5", begin, "u")

@@ -1,5 +1,5 @@
 """Measures the wave equation: point sources, free surface, energy, reciprocity and absorbing layers."""
-from analytic import (leapfrog_energy, lower_source, misfit, np, point_source, spread_source, star_source, trapezoid,
+from analytic import (leapfrog_energy, lower_source, misfit, np, point_source, spread_source, stencil_source, trapezoid,
                       wavenumber_squared, weight_sum)
 from harness import check, h5py, write_field
 
@@ -102,7 +102,7 @@ def mirror(program, boundary, points=10, cfl=0.25, depth=7):
 # --- exact time ---------------------------------------------------------------------------------------------------
 
 def far(program, points, every, np_=0, away=100, cfl=0.9, **changes):
-    """A Ricker wavelet of `points` per wavelength after `away` wavelengths in 1D: the misfit of the trace to the same star with
+    """A Ricker wavelet of `points` per wavelength after `away` wavelengths in 1D: the misfit of the trace to the same stencil with
     exact time, the trace, what its file says of dispersion, and the misfit to the exact solution."""
     f0, away, dt = VELOCITY / (points * SPACING), away * points, 2 * cfl / (VELOCITY * np.sqrt(weight_sum(8, [SPACING])))
     steps = int((away * SPACING / VELOCITY + 3 / f0) / dt) // 8 * 8
@@ -114,7 +114,7 @@ def far(program, points, every, np_=0, away=100, cfl=0.9, **changes):
         said = file.attrs["dispersion"]
     late = t - away * SPACING / VELOCITY - 1.5 / f0
     exact = SPACING * VELOCITY / 2 * late * np.exp(-(np.pi * f0 * late)**2)
-    return misfit(traces[:, 0], star_source(t, away, SPACING, VELOCITY, f0)), traces, said, misfit(traces[:, 0], exact)
+    return misfit(traces[:, 0], stencil_source(t, away, SPACING, VELOCITY, f0)), traces, said, misfit(traces[:, 0], exact)
 
 
 def tone(program, steps, points=15, every=1, **changes):
@@ -148,7 +148,7 @@ def misfits(program, changes):
 
 
 def rest(program, dispersion):
-    """An initial field at rest on a 1D ring: the misfit of the trace to that of the same star with exact time."""
+    """An initial field at rest on a 1D ring: the misfit of the trace to that of the same stencil with exact time."""
     n, steps, dt = 300, 620, 1.8 / (VELOCITY * np.sqrt(weight_sum(8, [SPACING])))
     begin = np.exp(-(np.arange(n) - 150.)**2 / 18)
     write_field(program.folder / "begin.h5", begin.astype(np.float32).reshape(n, 1, 1), "u")
@@ -175,14 +175,14 @@ def write_media(program, shape, inside, ratio, velocity, averages):
 
 
 def wavenumber(points):
-    """Of the star, radians a point, at so many points per wavelength."""
+    """Of the stencil, radians a point, at so many points per wavelength."""
     k = np.linspace(0.01, 2, 200001)
     return np.interp((2 * np.pi / points)**2, wavenumber_squared(8, [k], [1]), k)
 
 
 def density_step(program, ratio, averaging="on", points=10, velocity=1.0, place=0.5, thickness=None, averages=False):
     """|complex reflection coefficient - exact| / |exact| of a step of density and velocity (of a layer of so many points) in 1D,
-    at `points` per wavelength before it, that lies so many points behind a point; the phase is that of the star's own wavenumber."""
+    at `points` per wavelength before it, that lies so many points behind a point; the phase is that of the stencil's own wavenumber."""
     n, c, source, receiver, f0 = 700, 399 + place, 150, 250, VELOCITY / (points * SPACING)
     dt = 1.0 / (VELOCITY * max(1, velocity) * np.sqrt(weight_sum(8, [SPACING])))
     keys = wave_keys((n, 1, 1), boundary__all=None, boundary__z="absorbing", boundary__width=40, time__dt=repr(float(dt)),

@@ -62,7 +62,8 @@ TEST(reference_of_a_polynomial) {
   free_case(&c);
 }
 
-/* heat and wave are the star of jacobi and one or two more roundings (docs/DESIGN.md, the order of operations at a point). */
+/* heat and wave are the stencil of jacobi and one or two more roundings (docs/DESIGN.md, the order of operations at a
+ * point). */
 TEST(reference_of_each_equation) {
   uint64_t random = 3u;
   launch_case c;
@@ -72,11 +73,11 @@ TEST(reference_of_each_equation) {
       for (int y = 0; y < 7; y++)
         for (int x = 0; x < nx; x++) {
           size_t i = slab_offset(&c.s, z, y, x);
-          float star = c.expected[EQUATION_JACOBI][i],
+          float stencil = c.expected[EQUATION_JACOBI][i],
                 m = c.args.medium[0] ? c.medium[0][i] : c.args.scale[0];
-          assert_true(c.expected[EQUATION_HEAT][i] == fmaf(m, star, c.in[i]));
+          assert_true(c.expected[EQUATION_HEAT][i] == fmaf(m, stencil, c.in[i]));
           assert_true(c.expected[EQUATION_WAVE][i] ==
-                      fmaf(m, star, 2 * c.in[i] - c.before[EQUATION_WAVE][i]));
+                      fmaf(m, stencil, 2 * c.in[i] - c.before[EQUATION_WAVE][i]));
         }
     free_case(&c);
   }

@@ -1,4 +1,4 @@
-/* The 25-point star, streamed in z: what every staging technique does with a plane in shared memory. A block owns a
+/* The 25-point stencil, streamed in z: what every staging technique does with a plane in shared memory. A block owns a
  * tile in x and y and a chunk of planes. The planes come in one after another through a ring of shared-memory slots. A
  * thread owns ROWS x 4 points. For each of them it keeps the partial sums of the eight output planes that are not
  * finished, so it reads every plane once. The techniques differ in how planes get into the ring, and in who waits for
@@ -7,19 +7,19 @@
  *   shape     a tile's size, its threads and its ring        place    where a block is
  *   copier    a thread's share of the copies of a plane      points   a thread's points and their sums
  *   terms_pack, pack_layer_terms    terms of a thread's points, and what layers add to them: of multi_stage alone */
-#ifndef STENCIL_STAR_CUH
-#define STENCIL_STAR_CUH
+#ifndef STENCIL_CUDA_STENCIL_CUH
+#define STENCIL_CUDA_STENCIL_CUH
 
 #include <tuple>
 #include <type_traits>
 #include "plan.cuh"
 #include "terms.cuh"
 
-namespace star {
+namespace stencil {
 
-/* An equation on tiles of TX x TY points, ROWS rows a thread, STAGES planes in the pipeline (the one at hand
- * and those on their way), BLOCKS resident blocks an SM. HELPERS: threads besides those that own points. LAYERED: it adds
- * what layers along x do. */
+/* An equation on tiles of TX x TY points, ROWS rows a thread, STAGES planes in the pipeline (the one at hand and those
+ * on their way), BLOCKS resident blocks an SM. HELPERS: threads besides those that own points. LAYERED: it adds what
+ * layers along x do. */
 template <enum equation Q, int TX, int TY, int ROWS, int STAGES, int BLOCKS, int HELPERS = 0,
           class Terms = no_terms, bool LAYERED = false>
 struct shape {
@@ -213,7 +213,7 @@ __device__ __forceinline__ void arrive(float done[S::rows][PACK], float sums[2 *
     }
 }
 
-/* The star at point u of a field in memory: the order of operations of docs/DESIGN.md, spelled out. */
+/* The stencil at point u of a field in memory: the order of operations of docs/DESIGN.md, spelled out. */
 __device__ __forceinline__ float sum_at(const float *u, const kernel_args &a) {
   const ptrdiff_t dy = (ptrdiff_t)a.pitch, dz = (ptrdiff_t)a.plane;
   float sum = __fmul_rn(a.wz[4], u[-4 * dz]);
@@ -395,5 +395,5 @@ template <class S> variant variant_of(void (*function)(kernel_args, cut)) {
           S::shared};
 }
 
-} // namespace star
+} // namespace stencil
 #endif
