@@ -10,10 +10,10 @@
 #include "io/bytes/message.h"
 
 /* The way of f->comm. */
-static int files_open_way(files *f, bool together, error *e) {
-  ALLOC(e, f->way, 1, "the way to files");
+static int files_open_access(files *f, bool together, error *e) {
+  ALLOC(e, f->access, 1, "the access to files");
   TRY(error_agree(e, f->comm));
-  return io_way_open(f->way, f->comm, together, e);
+  return io_access_open(f->access, f->comm, together, e);
 }
 
 int files_open(files *f, MPI_Comm all, enum io_kind mode, error *e) {
@@ -28,7 +28,7 @@ int files_open(files *f, MPI_Comm all, enum io_kind mode, error *e) {
   f->server = f->served && rank == f->started - 1;
   MPI_TRY(e, MPI_Comm_split(all, f->server ? MPI_UNDEFINED : 0, rank, &f->compute));
   MPI_TRY(e, MPI_Comm_split(all, 0, f->server ? -1 : rank, &f->comm));
-  return files_open_way(f, mode == IO_AUTO || mode == IO_COLLECTIVE, e);
+  return files_open_access(f, mode == IO_AUTO || mode == IO_COLLECTIVE, e);
 }
 
 /* Files of `count` computing ranks from the `first` one on, and the server. Of `f` only the members call it. */
@@ -48,15 +48,15 @@ static int files_open_part(const files *f, int first, int count, files *part, er
   MPI_TRY(e, MPI_Group_free(&all));
   MPI_TRY(e, MPI_Group_free(&mine));
   MPI_TRY(e, MPI_Group_free(&with_server));
-  TRY(files_open_way(part, f->way->together, e));
-  part->way->log = f->way->log;
+  TRY(files_open_access(part, f->access->together, e));
+  part->access->log = f->access->log;
   return 0;
 }
 
 /* The server takes part in all of them, in this order: `opened` has room for one more than there are groups. A rank's own
  * come first, then those of the first rank. */
 static int files_open_parts(const files *f, files_parts p, files *opened, error *e) {
-  const int rank = f->way->rank - (f->served ? 1 : 0);
+  const int rank = f->access->rank - (f->served ? 1 : 0);
   for (int i = 0; i < p.count; i++)
     if (f->server || rank / p.ranks == i)
       TRY(files_open_part(f, i * p.ranks, p.ranks, f->server ? &opened[i] : opened, e));
@@ -73,7 +73,7 @@ int files_split(const files *f, files_parts parts, files *group, files *first, e
 }
 
 void files_close(files *f) {
-  free(f->way);
+  free(f->access);
   if (f->compute != MPI_COMM_NULL) MPI_Comm_free(&f->compute);
   if (f->comm != MPI_COMM_NULL) MPI_Comm_free(&f->comm);
 }
@@ -185,8 +185,9 @@ static int files_perform_alone(const files *f, const request *r, error *e) {
   message m = {0};
   char *answer;
   ALLOC(e, answer, r->answer_bytes, "an answer about files");
-  if (f->way->rank == 0 && !e->id && !files_answer(r, answer, e)) message_array(&m, &answer, r->answer_bytes);
-  if (!error_agree(e, f->comm) && !message_share(&m, f->comm, e) && r->own.answer)
+  if (f->access->rank == 0 && !e->id && !files_answer(r, answer, e))
+    message_array(&m, &answer, r->answer_bytes);
+  if (!error_agree(e, f->comm) && !message_to_all(&m, f->comm, e) && r->own.answer)
     message_value(&m, r->own.answer, r->answer_bytes);
   free(answer);
   message_free(&m);
@@ -206,11 +207,11 @@ static int files_perform(const files *f, const request *r, error *e) {
   case FILES_WRITE_RECEIVERS:
     return receivers_file_write(f->comm, r->path, r->receivers, own->part, own->made, e);
   case FILES_BEGIN_CHECKPOINTS:
-    return checkpoint_begin(f->way, r->path, r->restarts ? own->from : NULL, own->start, e);
+    return checkpoint_begin(f->access, r->path, r->restarts ? own->from : NULL, own->start, e);
   case FILES_WRITE_CHECKPOINT:
-    return checkpoint_write(f->way, r->place, r->checkpoint, r->arrays, (int)r->count, e);
+    return checkpoint_write(f->access, r->place, r->checkpoint, r->arrays, (int)r->count, e);
   case FILES_OPEN_CHECKPOINT:
-    return checkpoint_open(own->opened, f->way, &r->search, e);
+    return checkpoint_open(own->opened, f->access, &r->search, e);
   case FILES_READ_CHECKPOINT:
     return checkpoint_read(own->from, r->arrays, (int)r->count, e);
   case FILES_VERIFY_CHECKPOINT:
@@ -228,7 +229,7 @@ enum { TAG_REQUEST = 7201, TAG_SIGNAL = 7202 };
 
 /* Does this rank tell the server? */
 static bool files_tell(const files *f) {
-  return f->served && f->way->rank == 1;
+  return f->served && f->access->rank == 1;
 }
 
 /* The message must stay as it is until it is sent. */
@@ -245,7 +246,7 @@ static int files_send(const files *f, const request *r, message *m, MPI_Request 
 }
 
 bool files_alone(const files *f) {
-  return f->way && f->way->ranks == 1;
+  return f->access && f->access->ranks == 1;
 }
 
 /* Shots of a rank that are under way together, and the thread of their table, use files one at a time, since HDF5 is for one
@@ -253,7 +254,7 @@ bool files_alone(const files *f) {
 static bool files_use_one(const files *f, const request *r) {
   const bool itself =
       r->kind == FILES_WRITE_RECEIVERS || (r->kind == FILES_WRITE_FIELD && !r->field->compress);
-  return f->way && (f->served ? f->way->ranks == 2 : !itself);
+  return f->access && (f->served ? f->access->ranks == 2 : !itself);
 }
 
 static int files_do_together(const files *f, const request *r, error *e) {
@@ -303,11 +304,11 @@ static int files_see_folder(const files *f, const named_path *p, bool *seen, err
   char probe[PATH_PROBE] = "";
   error ignored = {0};
   int mine;
-  if (f->way->rank == 0 && path_probe(*p, probe, &ignored)) probe[0] = 0;
+  if (f->access->rank == 0 && path_probe(*p, probe, &ignored)) probe[0] = 0;
   MPI_TRY(e, MPI_Bcast(probe, sizeof probe, MPI_CHAR, 0, f->comm));
   mine = !probe[0] || access(probe, F_OK) == 0;
   MPI_TRY(e, MPI_Allreduce(MPI_IN_PLACE, &mine, 1, MPI_INT, MPI_MIN, f->comm));
-  if (f->way->rank == 0 && probe[0]) unlink(probe);
+  if (f->access->rank == 0 && probe[0]) unlink(probe);
   *seen = *seen && mine;
   return 0;
 }
@@ -316,10 +317,10 @@ int files_field_io(const files *f, field_io *io, const slab *slab, const config 
   if (c->io == IO_AUTO) {
     const bool of_shot = c->survey_file[0];
     const named_path output = {"", c->output_path, of_shot}, checkpoints = {"", c->checkpoint_path, of_shot};
-    TRY(files_see_folder(f, &output, &f->way->together, e));
-    if (config_has_checkpoints(c)) TRY(files_see_folder(f, &checkpoints, &f->way->together, e));
+    TRY(files_see_folder(f, &output, &f->access->together, e));
+    if (config_has_checkpoints(c)) TRY(files_see_folder(f, &checkpoints, &f->access->together, e));
   }
-  field_io_init(io, f->way, slab, c->io);
+  field_io_init(io, f->access, slab, c->io);
   io->path = c->output_path;
   io->spacing[0] = c->dx, io->spacing[1] = c->dy, io->spacing[2] = c->dz;
   return 0;
@@ -336,8 +337,8 @@ typedef struct files_server {
 } files_server;
 
 static int files_server_open(files_server *s, const files *f, const config *c, error *e) {
-  *s = (files_server){.files = f, .from = {.way = f->way, .fd = -1}};
-  s->slab = (slab){.nx = c->nx, .ny = c->ny, .nz_global = c->nz, .rank = -1, .ranks = f->way->ranks - 1};
+  *s = (files_server){.files = f, .from = {.access = f->access, .fd = -1}};
+  s->slab = (slab){.nx = c->nx, .ny = c->ny, .nz_global = c->nz, .rank = -1, .ranks = f->access->ranks - 1};
   s->slab.lower = s->slab.upper = SLAB_NO_RANK;
   return files_field_io(f, &s->io, &s->slab, c, e);
 }

@@ -17,12 +17,12 @@
 #include "io/input/table.h"
 
 typedef struct files {
-  MPI_Comm compute; /* the computing ranks, in slab order; the server has none */
-  MPI_Comm comm;    /* the same, with the server, if there is one, before them: its rank 0 uses the files */
-  bool served;      /* there is a data server */
-  bool server;      /* this rank is it */
-  int started;      /* all ranks of the run */
-  io_way *way;      /* of comm; owned */
+  MPI_Comm compute;  /* the computing ranks, in slab order; the server has none */
+  MPI_Comm comm;     /* the same, with the server, if there is one, before them: its rank 0 uses the files */
+  bool served;       /* there is a data server */
+  bool server;       /* this rank is it */
+  int started;       /* all ranks of the run */
+  io_access *access; /* of comm; owned */
 } files;
 
 /* Shares out the ranks of `all`: with IO_SERVER the last one becomes the data server; a single rank is then exit 1.

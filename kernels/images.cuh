@@ -124,7 +124,7 @@ static __device__ __forceinline__ void fill_item(const kernel_args &a, int face,
 /* Block (i, j, k) does items from i * BLOCK on, of j (and every gridDim.y-th) across, of the k-th face. */
 template <int BLOCK>
 __global__ void __launch_bounds__(BLOCK)
-    sweep(const __grid_constant__ kernel_args a, const __grid_constant__ face_list list) {
+    store_all(const __grid_constant__ kernel_args a, const __grid_constant__ face_list list) {
   await_launch_before();
   const int face = list.faces[blockIdx.z], i = (int)(blockIdx.x * BLOCK + threadIdx.x);
   if (i >= items_along(a, face)) return;
@@ -274,7 +274,7 @@ inline cudaError_t launch_faces(const kernel_args *a, const face_list &list, cud
   kernel_args args = *a;
   face_list faces = list;
   void *parameters[] = {&args, &faces};
-  return launch_behind(reinterpret_cast<const void *>(sweep<BLOCK>), grid, BLOCK, 0, stream, parameters);
+  return launch_behind(reinterpret_cast<const void *>(store_all<BLOCK>), grid, BLOCK, 0, stream, parameters);
 }
 
 /* Enqueues the images of the own points of planes [z_begin, z_end) of `out`, and sets held points to 0. */

@@ -65,7 +65,7 @@ int message_broadcast(void *bytes, size_t count, MPI_Comm comm, error *e) {
   return 0;
 }
 
-int message_share(message *m, MPI_Comm comm, error *e) {
+int message_to_all(message *m, MPI_Comm comm, error *e) {
   size_t length = m->failed ? SIZE_MAX : m->length;
   TRY(message_broadcast(&length, sizeof length, comm, e));
   if (length == SIZE_MAX || !message_grow(m, length))

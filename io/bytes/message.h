@@ -29,7 +29,7 @@ void message_text(message *m, const char **text);
 int message_broadcast(void *bytes, size_t count, MPI_Comm comm, error *e);
 /* Every rank of `comm` gets rank 0's message, and all of them, rank 0 as well, read it from the beginning. The others' must
  * be empty. Collective, agreed. */
-int message_share(message *m, MPI_Comm comm, error *e);
+int message_to_all(message *m, MPI_Comm comm, error *e);
 void message_free(message *m);
 
 #endif

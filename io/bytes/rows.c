@@ -31,20 +31,20 @@ enum {
 static int rows_cores(MPI_Comm node, int *cores, error *e) {
   cpu_set_t mine;
   int users[CPU_SETSIZE];
-  double share = 0;
+  double cores_of = 0;
   CPU_ZERO(&mine);
   sched_getaffinity(0, sizeof mine, &mine);
   for (int i = 0; i < CPU_SETSIZE; i++) users[i] = CPU_ISSET(i, &mine) ? 1 : 0;
   MPI_TRY(e, MPI_Allreduce(MPI_IN_PLACE, users, CPU_SETSIZE, MPI_INT, MPI_SUM, node));
   for (int i = 0; i < CPU_SETSIZE; i++)
-    if (CPU_ISSET(i, &mine)) share += 1.0 / users[i];
-  *cores = share < 1 ? 1 : share > COMPRESSORS_MAX ? COMPRESSORS_MAX : (int)(share + 0.5);
+    if (CPU_ISSET(i, &mine)) cores_of += 1.0 / users[i];
+  *cores = cores_of < 1 ? 1 : cores_of > COMPRESSORS_MAX ? COMPRESSORS_MAX : (int)(cores_of + 0.5);
   return 0;
 }
 
-int io_way_open(io_way *w, MPI_Comm comm, bool together, error *e) {
+int io_access_open(io_access *w, MPI_Comm comm, bool together, error *e) {
   MPI_Comm node;
-  *w = (io_way){.comm = comm, .together = together, .threads = 1, .block_bytes = BLOCK_BYTES};
+  *w = (io_access){.comm = comm, .together = together, .threads = 1, .block_bytes = BLOCK_BYTES};
   MPI_TRY(e, MPI_Comm_rank(comm, &w->rank));
   MPI_TRY(e, MPI_Comm_size(comm, &w->ranks));
   MPI_TRY(e, MPI_Comm_split_type(comm, MPI_COMM_TYPE_SHARED, w->rank, MPI_INFO_NULL, &node));
@@ -56,7 +56,7 @@ int io_way_open(io_way *w, MPI_Comm comm, bool together, error *e) {
   return e->id;
 }
 
-void io_way_tell(io_way *w, const char *dataset, const char *what) {
+void io_access_log(io_access *w, const char *dataset, const char *what) {
   char line[FILE_NAME];
   if (!what[0] || !w->log) return;
   snprintf(line, sizeof line, "input: %s: %s\n", dataset, what);
@@ -70,7 +70,7 @@ void io_way_tell(io_way *w, const char *dataset, const char *what) {
 
 /* What the threads of a rank share. */
 typedef struct rows_moving {
-  const io_way *way;
+  const io_access *access;
   const row_file *f;
   row_part *parts;
   int count;
@@ -94,7 +94,7 @@ typedef struct rows_worker {
 
 /* Rows of a block of this part. */
 static int64_t rows_in_block(const rows_moving *m, const row_part *p) {
-  const uint64_t rows = p->row_bytes ? m->way->block_bytes / p->row_bytes : 0;
+  const uint64_t rows = p->row_bytes ? m->access->block_bytes / p->row_bytes : 0;
   return rows > 1 ? (int64_t)rows : 1;
 }
 
@@ -151,14 +151,14 @@ int row_file_get(const row_file *f, uint64_t at, void *values, size_t bytes, err
   return 0;
 }
 
-int rows_all(const io_way *w, bool mine, bool *all, error *e) {
+int rows_all(const io_access *w, bool mine, bool *all, error *e) {
   *all = mine;
   if (w->ranks == 1) return 0; /* several threads of it may be here */
   MPI_AWAIT(e, MPI_Iallreduce(&mine, all, 1, MPI_C_BOOL, MPI_LAND, w->comm, &request));
   return 0;
 }
 
-int rows_open_new(const io_way *w, new_file *f, error *e) {
+int rows_open_new(const io_access *w, new_file *f, error *e) {
   error refused = {0};
   if (w->rank == 0) f->fd = open(f->plan.temporary, O_RDWR | O_CLOEXEC);
   if (w->rank == 0 && f->fd < 0) FAIL(e, FILE_WRITE, f->name, strerror(errno));
@@ -199,7 +199,7 @@ static int rows_use_file(rows_moving *m, uint64_t at, void *bytes, size_t count,
 /* Sends, or receives, a message of any length. */
 static int rows_pass(const rows_moving *m, int rank, bool send, void *bytes, size_t count, error *e) {
   enum { MOST = 1 << 30 /* at once: MPI counts in an int */ };
-  const MPI_Comm comm = m->way->comm;
+  const MPI_Comm comm = m->access->comm;
   for (size_t at = 0; at < count; at += MOST) {
     char *piece = (char *)bytes + at;
     const int size = (int)(count - at < MOST ? count - at : MOST);
@@ -233,7 +233,7 @@ static int rows_next_rank(const rows_moving *m, int *rank, error *e) {
   pace p = {.begin = clock_seconds()};
   MPI_Status status;
   for (int there = 0; !there;) {
-    MPI_TRY(e, MPI_Iprobe(MPI_ANY_SOURCE, ROWS_TAG, m->way->comm, &there, &status));
+    MPI_TRY(e, MPI_Iprobe(MPI_ANY_SOURCE, ROWS_TAG, m->access->comm, &there, &status));
     if (!there) pace_wait(&p, LONGEST);
   }
   *rank = status.MPI_SOURCE;
@@ -243,7 +243,7 @@ static int rows_next_rank(const rows_moving *m, int *rank, error *e) {
 /* Rank 0 answers until no other rank asks any more. After a failure nothing is done. */
 static int rows_serve(rows_moving *m, error *e) {
   error failure = {0};
-  for (int others = m->way->ranks - 1, rank; others > 0;) {
+  for (int others = m->access->ranks - 1, rank; others > 0;) {
     rows_request r;
     TRY(rows_next_rank(m, &rank, e));
     TRY(rows_pass(m, rank, false, &r, sizeof r, e));
@@ -263,9 +263,9 @@ static int rows_serve(rows_moving *m, error *e) {
 static int rows_open_serving(rows_moving *m, error *e) {
   uint64_t most = m->room;
   bool all;
-  MPI_AWAIT(e, MPI_Iallreduce(MPI_IN_PLACE, &most, 1, MPI_UINT64_T, MPI_MAX, m->way->comm, &request));
-  if (m->way->rank == 0) m->held = malloc(most + 1);
-  TRY(rows_all(m->way, m->way->rank > 0 || m->held, &all, e));
+  MPI_AWAIT(e, MPI_Iallreduce(MPI_IN_PLACE, &most, 1, MPI_UINT64_T, MPI_MAX, m->access->comm, &request));
+  if (m->access->rank == 0) m->held = malloc(most + 1);
+  TRY(rows_all(m->access, m->access->rank > 0 || m->held, &all, e));
   return all ? 0 : FAIL(e, OUT_OF_MEMORY, (size_t)most, "a block of file data");
 }
 
@@ -365,31 +365,31 @@ static void *rows_main(void *argument) {
 
 static int rows_workers(const rows_moving *m) {
   const size_t most = m->bytes ? LARGE_BYTES / m->bytes : 1;
-  int count = m->f->deflate ? m->way->compressors : m->way->threads;
+  int count = m->f->deflate ? m->access->compressors : m->access->threads;
   if (m->asks) return 1; /* it calls MPI */
   if ((size_t)count > most) count = most ? (int)most : 1;
   if (count > m->blocks) count = m->blocks ? (int)m->blocks : 1;
   return count;
 }
 
-static void *rows_share(void *argument) {
-  thread_share(rows_workers(argument), rows_main, argument);
+static void *rows_run_workers(void *argument) {
+  thread_run(rows_workers(argument), rows_main, argument);
   return NULL;
 }
 
 /* This thread takes part, or serves meanwhile. */
 static void rows_run(rows_moving *m, bool serves, error *e) {
   pthread_t others;
-  const bool started = serves && !thread_start(&others, rows_share, m);
+  const bool started = serves && !thread_start(&others, rows_run_workers, m);
   if (serves) rows_serve(m, e);
   if (started)
     pthread_join(others, NULL);
   else
-    rows_share(m);
+    rows_run_workers(m);
 }
 
-int rows_move(io_way *w, const row_file *f, bool direct, row_part *parts, int count, error *e) {
-  rows_moving m = {.way = w, .f = f, .parts = parts, .count = count, .failed = INT64_MAX};
+int rows_move(io_access *w, const row_file *f, bool direct, row_part *parts, int count, error *e) {
+  rows_moving m = {.access = w, .f = f, .parts = parts, .count = count, .failed = INT64_MAX};
   const bool alone = direct || w->ranks == 1, serves = !alone && w->rank == 0;
   error mine = {0};
   m.asks = !alone && w->rank > 0;

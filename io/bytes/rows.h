@@ -14,7 +14,7 @@
 
 enum { IO_TOLD = 4096 };
 /* How the ranks of a communicator reach files. */
-typedef struct io_way {
+typedef struct io_access {
   MPI_Comm comm;      /* rank 0 creates files and names them; not owned */
   int rank, ranks;    /* of comm */
   bool together;      /* every rank opens files itself; else rank 0 alone */
@@ -23,13 +23,13 @@ typedef struct io_way {
   int compressors;    /* and that compress them: more are worth having */
   size_t block_bytes; /* at most this much in a block, but at least one row */
   run_log *log;       /* the run's, NULL: none; not owned */
-  char told[IO_TOLD]; /* what io_way_tell has logged */
-} io_way;
+  char told[IO_TOLD]; /* what io_access_log has logged */
+} io_access;
 
 /* `together`: files are seen by every rank. Collective over `comm`. */
-int io_way_open(io_way *w, MPI_Comm comm, bool together, error *e);
+int io_access_open(io_access *w, MPI_Comm comm, bool together, error *e);
 /* Logs, once, what is done to the values of an input; "": nothing. */
-void io_way_tell(io_way *w, const char *dataset, const char *what);
+void io_access_log(io_access *w, const char *dataset, const char *what);
 
 /* Puts rows [row, row + rows) into `values`, dense, or takes them from there; returns 0 or an error id with `e` filled.
  * Any thread may call it, several at a time, in any order. `values` may be spoiled. */
@@ -80,9 +80,9 @@ typedef struct new_file {
 
 /* All ranks learn where the arrays are of a file that rank 0 has created, and open it: by its name where ranks use files
  * together, else, on rank 0's node, as lent by it. Collective, not agreed. */
-int rows_open_new(const io_way *w, new_file *f, error *e);
+int rows_open_new(const io_access *w, new_file *f, error *e);
 /* Is `mine` true on all ranks? Collective. */
-int rows_all(const io_way *w, bool mine, bool *all, error *e);
+int rows_all(const io_access *w, bool mine, bool *all, error *e);
 /* Removes a file that is not whole, if there is one. Returns e->id. */
 int new_file_drop(new_file *f, const error *e);
 /* Each rank that has written makes that durable first: on a network's file system another one cannot. */
@@ -92,6 +92,6 @@ int rows_close_new(new_file *f, bool sync, error *e);
  * only name, write, checkpoint and deflate. Errors are not agreed: each rank returns the first, by place, of its own
  * rows; rank 0 also what failed there for others. Collective over w->comm, called by ranks that may have failed before
  * (e->id): these move nothing. */
-int rows_move(io_way *w, const row_file *f, bool direct, row_part *parts, int count, error *e);
+int rows_move(io_access *w, const row_file *f, bool direct, row_part *parts, int count, error *e);
 
 #endif

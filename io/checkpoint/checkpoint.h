@@ -6,7 +6,7 @@
  * Every rank writes and reads its own rows (rows.h). Each row has a checksum, and the header holds one of all the rest:
  * a file of which any byte has changed is refused.
  *
- * Functions that take an io_way, or an open checkpoint unless they say otherwise, are collective over it, and return
+ * Functions that take an io_access, or an open checkpoint unless they say otherwise, are collective over it, and return
  * the same error on every rank. */
 #ifndef STENCIL_CHECKPOINT_H
 #define STENCIL_CHECKPOINT_H
@@ -62,12 +62,12 @@ typedef struct checkpoint_place {
  * files are never deleted, and moved aside where they have the name of the new one. Before, removes what killed runs
  * left half written under this path. Full disk, missing folder and the like are exit 2 and name the file; then, and
  * also where a source fails, earlier checkpoints are as they were and no other file is left. */
-int checkpoint_write(io_way *way, const checkpoint_place *place, const checkpoint_meta *meta,
+int checkpoint_write(io_access *access, const checkpoint_place *place, const checkpoint_meta *meta,
                      const checkpoint_array *arrays, int count, error *e);
 
 /* An open checkpoint. */
 typedef struct checkpoint {
-  io_way *way;          /* not owned */
+  io_access *access;    /* not owned */
   char name[FILE_NAME]; /* of the file; empty: none is open */
   int64_t step;
   double time, dt;
@@ -96,7 +96,7 @@ typedef struct checkpoint_search {
 /* Opens it: what is missing, foreign, of another format, truncated or damaged outside its arrays is exit 2, or passed over
  * where the newest is looked for; where there is none that is no error, and c->name is empty. After a failure nothing is
  * open. */
-int checkpoint_open(checkpoint *c, io_way *way, const checkpoint_search *search, error *e);
+int checkpoint_open(checkpoint *c, io_access *access, const checkpoint_search *search, error *e);
 
 /* The checkpoints that a process finds when it begins. */
 typedef struct checkpoint_start {
@@ -109,7 +109,7 @@ typedef struct checkpoint_start {
 /* Begins to write checkpoints under `path`: of the run that wrote `from`, or, with NULL, of a new one, which
  * moves aside all that is there already. With `from`, checkpoint_write moves one of another run aside
  * where it needs its name. A kill on the way loses nothing: each file has one name or the other. */
-int checkpoint_begin(io_way *way, const char *path, const checkpoint *from, checkpoint_start *start,
+int checkpoint_begin(io_access *access, const char *path, const checkpoint *from, checkpoint_start *start,
                      error *e);
 
 /* Exit 2, naming file, key, expected and found, unless the fingerprint is this one, in any order. Not collective. */

@@ -13,7 +13,7 @@
 void checkpoint_close(checkpoint *c) {
   if (c->fd >= 0) close(c->fd); /* it was only read: nothing can be lost */
   message_free(&c->held);
-  *c = (checkpoint){.way = c->way, .fd = -1};
+  *c = (checkpoint){.access = c->access, .fd = -1};
 }
 
 static int64_t read_sum_count(const checkpoint *c) {
@@ -72,31 +72,32 @@ static int read_open_newest(checkpoint *c, const checkpoint_search *search, mess
 }
 
 /* Tells everybody what rank 0 has opened. Collective, and agreed. */
-static int read_share(checkpoint *c, error *e) {
-  const MPI_Comm comm = c->way->comm;
+static int read_broadcast(checkpoint *c, error *e) {
+  const MPI_Comm comm = c->access->comm;
   checkpoint told = *c;
   if (error_agree(e, comm)) {
     checkpoint_close(c);
     return e->id;
   }
   MPI_TRY(e, MPI_Bcast(&told, sizeof told, MPI_BYTE, 0, comm));
-  told.way = c->way, told.fd = c->fd, told.held = c->held;
+  told.access = c->access, told.fd = c->fd, told.held = c->held;
   *c = told;
   if (!c->name[0]) return 0;
-  if (message_share(&c->held, comm, e)) {
+  if (message_to_all(&c->held, comm, e)) {
     checkpoint_close(c);
     return e->id;
   }
   message_array(&c->held, &c->sums, c->held.length);
   c->keys = (const char *)(c->sums + read_sum_count(c));
-  if (c->way->rank > 0 && c->way->together) c->fd = open(c->name, O_RDONLY | O_CLOEXEC);
-  return rows_all(c->way, c->fd >= 0, &c->direct, e); /* else rank 0 reads for them */
+  if (c->access->rank > 0 && c->access->together) c->fd = open(c->name, O_RDONLY | O_CLOEXEC);
+  return rows_all(c->access, c->fd >= 0, &c->direct, e); /* else rank 0 reads for them */
 }
 
 /* Every rank tells of the files that rank 0 has passed over. */
-static int read_share_skipped(const checkpoint_search *search, message *skipped, MPI_Comm comm, error *e) {
+static int read_broadcast_skipped(const checkpoint_search *search, message *skipped, MPI_Comm comm,
+                                  error *e) {
   const char *reason;
-  TRY(message_share(skipped, comm, e));
+  TRY(message_to_all(skipped, comm, e));
   while (skipped->at < skipped->length) {
     message_text(skipped, &reason);
     if (search->skipped && reason) search->skipped(search->context, reason);
@@ -104,12 +105,12 @@ static int read_share_skipped(const checkpoint_search *search, message *skipped,
   return 0;
 }
 
-int checkpoint_open(checkpoint *c, io_way *way, const checkpoint_search *search, error *e) {
+int checkpoint_open(checkpoint *c, io_access *access, const checkpoint_search *search, error *e) {
   message skipped = {0};
-  *c = (checkpoint){.way = way, .fd = -1};
-  if (way->rank == 0 && search->file) read_open_here(c, search->file, e);
-  if (way->rank == 0 && !search->file) read_open_newest(c, search, &skipped, e);
-  if (!read_share(c, e) && read_share_skipped(search, &skipped, way->comm, e)) checkpoint_close(c);
+  *c = (checkpoint){.access = access, .fd = -1};
+  if (access->rank == 0 && search->file) read_open_here(c, search->file, e);
+  if (access->rank == 0 && !search->file) read_open_newest(c, search, &skipped, e);
+  if (!read_broadcast(c, e) && read_broadcast_skipped(search, &skipped, access->comm, e)) checkpoint_close(c);
   message_free(&skipped);
   return e->id;
 }
@@ -176,7 +177,7 @@ static int read_match_array(const checkpoint *c, const checkpoint_array *a, cons
                 CHECKPOINT_TYPE_NAMES[s->type]);
   const bool fits =
       a->first >= 0 && a->count >= 0 && a->first <= a->shape[0] && a->count <= a->shape[0] - a->first;
-  return !a->count || fits ? 0 : FAIL(e, CHECKPOINT_SHARES, a->name);
+  return !a->count || fits ? 0 : FAIL(e, CHECKPOINT_PARTS, a->name);
 }
 
 /* Collective, and agreed. */
@@ -196,9 +197,9 @@ int checkpoint_read(const checkpoint *c, const checkpoint_array *arrays, int cou
                           .sums = c->sums + a->first};
     for (const checkpoint_array *k = c->arrays; k < s; k++) parts[i].sums += checkpoint_rows(k);
   }
-  TRY(error_agree(e, c->way->comm));
-  rows_move(c->way, &f, c->direct, parts, count, e);
-  return error_agree(e, c->way->comm);
+  TRY(error_agree(e, c->access->comm));
+  rows_move(c->access, &f, c->direct, parts, count, e);
+  return error_agree(e, c->access->comm);
 }
 
 int checkpoint_verify(const checkpoint *c, error *e) {
@@ -206,8 +207,8 @@ int checkpoint_verify(const checkpoint *c, error *e) {
   memcpy(all, c->arrays, sizeof all);
   for (int i = 0; i < c->count; i++) {
     const int64_t rows = all[i].shape[0];
-    all[i].first = rows * c->way->rank / c->way->ranks;
-    all[i].count = rows * (c->way->rank + 1) / c->way->ranks - all[i].first;
+    all[i].first = rows * c->access->rank / c->access->ranks;
+    all[i].count = rows * (c->access->rank + 1) / c->access->ranks - all[i].first;
   }
   return checkpoint_read(c, all, c->count, e);
 }

@@ -33,10 +33,10 @@ static int checkpoint_write_move_all(const checkpoint_list *list, const char *pa
   return 0;
 }
 
-int checkpoint_begin(io_way *way, const char *path, const checkpoint *from, checkpoint_start *start,
+int checkpoint_begin(io_access *access, const char *path, const checkpoint *from, checkpoint_start *start,
                      error *e) {
   *start = (checkpoint_start){.newest = -1};
-  if (way->rank == 0) {
+  if (access->rank == 0) {
     checkpoint_list list;
     start->self = from ? from->mark : (checkpoint_mark){.run = checkpoint_write_number()};
     start->self.process = checkpoint_write_number();
@@ -49,15 +49,15 @@ int checkpoint_begin(io_way *way, const char *path, const checkpoint *from, chec
       start->others += !checkpoint_owns(&start->self, &list.entries[i].mark);
     checkpoint_list_free(&list);
   }
-  TRY(error_agree(e, way->comm));
-  MPI_TRY(e, MPI_Bcast(start, (int)sizeof *start, MPI_BYTE, 0, way->comm));
+  TRY(error_agree(e, access->comm));
+  MPI_TRY(e, MPI_Bcast(start, (int)sizeof *start, MPI_BYTE, 0, access->comm));
   return 0;
 }
 
 /* --- writing ---------------------------------------------------------------------------------------------------- */
 
 typedef struct checkpoint_writer {
-  io_way *way;
+  io_access *access;
   const checkpoint_place *place;
   new_file file;
   row_part parts[CHECKPOINT_ARRAYS]; /* this rank's */
@@ -132,7 +132,7 @@ static int checkpoint_write_parts(checkpoint_writer *w, error *e) {
                              .context = a->context};
     const row_part *p = &w->parts[i];
     if (p->first < 0 || p->count < 0 || p->first > a->shape[0] || p->count > a->shape[0] - p->first)
-      FAIL(e, CHECKPOINT_SHARES, a->name);
+      FAIL(e, CHECKPOINT_PARTS, a->name);
     w->rows += checkpoint_rows(a);
   }
   TRY(ALLOC(e, w->sums, w->rows, "the sums of a checkpoint"));
@@ -144,21 +144,21 @@ static int checkpoint_write_parts(checkpoint_writer *w, error *e) {
 
 /* Adds up what the ranks have for each row, on rank 0. */
 static int checkpoint_write_add(checkpoint_writer *w, error *e) {
-  const void *from = w->way->rank ? w->sums : MPI_IN_PLACE;
-  MPI_AWAIT(e, MPI_Ireduce(from, w->sums, (int)w->rows, MPI_UINT64_T, MPI_SUM, 0, w->way->comm, &request));
+  const void *from = w->access->rank ? w->sums : MPI_IN_PLACE;
+  MPI_AWAIT(e, MPI_Ireduce(from, w->sums, (int)w->rows, MPI_UINT64_T, MPI_SUM, 0, w->access->comm, &request));
   return 0;
 }
 
 /* Is every row held by one rank? Then w->sums is zeros again. Agreed but for rank 0's errors. */
 static int checkpoint_write_check(checkpoint_writer *w, error *e) {
-  TRY(error_agree(e, w->way->comm));
+  TRY(error_agree(e, w->access->comm));
   for (int i = 0; i < w->header.count; i++)
     for (int64_t row = 0; row < w->parts[i].count; row++) w->parts[i].sums[row] = 1;
   TRY(checkpoint_write_add(w, e));
   const uint64_t *held = w->sums;
-  for (int i = 0; w->way->rank == 0 && i < w->header.count; i++)
+  for (int i = 0; w->access->rank == 0 && i < w->header.count; i++)
     for (int64_t row = 0; row < checkpoint_rows(&w->header.arrays[i]); row++)
-      if (*held++ != 1 && !e->id) FAIL(e, CHECKPOINT_SHARES, w->header.arrays[i].name);
+      if (*held++ != 1 && !e->id) FAIL(e, CHECKPOINT_PARTS, w->header.arrays[i].name);
   memset(w->sums, 0, (size_t)w->rows * sizeof *w->sums);
   return e->id;
 }
@@ -206,29 +206,29 @@ static int checkpoint_write_finish(checkpoint_writer *w, int64_t step, error *e)
 
 /* Rank 0 has begun. Collective. */
 static int checkpoint_write_rows(checkpoint_writer *w, error *e) {
-  rows_open_new(w->way, &w->file, e);
+  rows_open_new(w->access, &w->file, e);
   for (int i = 0; i < w->header.count; i++) w->parts[i].at = w->file.plan.at[i];
-  TRY(error_agree(e, w->way->comm));
+  TRY(error_agree(e, w->access->comm));
   const row_file f = {.name = w->file.name, .fd = w->file.fd, .write = true};
-  return rows_move(w->way, &f, w->file.direct, w->parts, w->header.count, e);
+  return rows_move(w->access, &f, w->file.direct, w->parts, w->header.count, e);
 }
 
-int checkpoint_write(io_way *way, const checkpoint_place *place, const checkpoint_meta *meta,
+int checkpoint_write(io_access *access, const checkpoint_place *place, const checkpoint_meta *meta,
                      const checkpoint_array *arrays, int count, error *e) {
-  checkpoint_writer w = {.way = way, .place = place, .file.fd = -1, .header.count = count};
+  checkpoint_writer w = {.access = access, .place = place, .file.fd = -1, .header.count = count};
   memcpy(w.header.arrays, arrays, (size_t)count * sizeof *arrays);
   path_step_name(w.file.name, place->path, meta->run.step, ".h5", e);
-  if (way->rank == 0 && !e->id) space_check(w.file.name, checkpoint_write_bytes(arrays, count), e);
+  if (access->rank == 0 && !e->id) space_check(w.file.name, checkpoint_write_bytes(arrays, count), e);
   if (!e->id) checkpoint_write_parts(&w, e);
   checkpoint_write_check(&w, e);
-  if (way->rank == 0 && !e->id) checkpoint_write_begin(&w, meta, e);
-  if (!error_agree(e, way->comm)) {
+  if (access->rank == 0 && !e->id) checkpoint_write_begin(&w, meta, e);
+  if (!error_agree(e, access->comm)) {
     checkpoint_write_rows(&w, e);
-    if (way->rank > 0) rows_close_new(&w.file, true, e);
-    if (!error_agree(e, way->comm)) checkpoint_write_add(&w, e);
+    if (access->rank > 0) rows_close_new(&w.file, true, e);
+    if (!error_agree(e, access->comm)) checkpoint_write_add(&w, e);
   }
-  if (way->rank == 0) checkpoint_write_finish(&w, meta->run.step, e);
-  error_agree(e, way->comm);
+  if (access->rank == 0) checkpoint_write_finish(&w, meta->run.step, e);
+  error_agree(e, access->comm);
   checkpoint_list_free(&w.before);
   free(w.sums);
   return e->id;

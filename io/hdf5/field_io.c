@@ -23,9 +23,9 @@ void field_io_version(char text[64]) {
   snprintf(text, 64, "%u.%u.%u (%s)", major, minor, release, kind);
 }
 
-void field_io_init(field_io *io, io_way *way, const slab *s, enum io_kind mode) {
-  if (mode == IO_AUTO) mode = way->together ? IO_COLLECTIVE : IO_GATHER;
-  *io = (field_io){.way = way, .slab = s, .mode = mode};
+void field_io_init(field_io *io, io_access *access, const slab *s, enum io_kind mode) {
+  if (mode == IO_AUTO) mode = access->together ? IO_COLLECTIVE : IO_GATHER;
+  *io = (field_io){.access = access, .slab = s, .mode = mode};
 }
 
 /* H5Ewalk2 from the innermost function outwards: keeps the first description there is, or the one that says which filter

@@ -4,7 +4,7 @@
  * several threads (rows.h); where only rank 0 sees the folder they pass through it (IO_GATHER). A data server (IO_SERVER,
  * files.h) is a rank 0 of its own, without a slab. The file is the same in any case.
  *
- * All functions that take an io_way or a field_io are collective, and return the same error on every rank. */
+ * All functions that take an io_access or a field_io are collective, and return the same error on every rank. */
 #ifndef STENCIL_FIELD_IO_H
 #define STENCIL_FIELD_IO_H
 
@@ -16,16 +16,16 @@
 #include "io/bytes/run_meta.h"
 
 typedef struct field_io {
-  io_way
-      *way; /* of the computing ranks, in slab order, after the data server where there is one; not owned */
-  const slab *slab;  /* this rank's share, of rank -1 and without planes on the data server; not owned */
+  io_access *
+      access; /* of the computing ranks, in slab order, after the data server where there is one; not owned */
+  const slab *slab;  /* this rank's part, of rank -1 and without planes on the data server; not owned */
   enum io_kind mode; /* not IO_AUTO after field_io_init */
   const char *path;  /* of saved fields, PATH.*; the caller's, and not owned */
   double spacing[3]; /* of the grid, x y z, m; 0: not known */
 } field_io;
 
 /* IO_AUTO becomes collective where every rank sees the folders, else gather. */
-void field_io_init(field_io *io, io_way *way, const slab *slab, enum io_kind mode);
+void field_io_init(field_io *io, io_access *access, const slab *slab, enum io_kind mode);
 
 /* Takes `planes` planes of ny x nx values (dense, own planes z .. z + planes - 1) that were read, and may spoil them;
  * returns 0 or an error id with `e` filled. Any thread may call it, several at a time, in any order. */

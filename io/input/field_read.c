@@ -13,7 +13,7 @@
 /* Opens dataset `name` for reading and checks all but its attributes and values; as input_open. Rank 0 alone checks the
  * storage, before the others open it: that reads all chunks that are compressed. */
 static int read_open(const char *name, const field_io *io, input *in, error *e) {
-  TRY(input_open(in, name, (dataset_kind){3, 3, "3D"}, io->way->rank > 0, e));
+  TRY(input_open(in, name, (dataset_kind){3, 3, "3D"}, io->access->rank > 0, e));
   return input_check_shape(in, io->slab, e);
 }
 
@@ -94,20 +94,20 @@ static void read_find_place(field_reader *r) {
 
 /* Do all ranks have it open? Else rank 0 reads for them. Agreed but for rank 0's errors. */
 static int read_open_all(field_reader *r, bool *direct, error *e) {
-  const io_way *way = r->io->way;
+  const io_access *access = r->io->access;
   error unseen = {0};
-  MPI_TRY(e, MPI_Bcast(&r->place, sizeof r->place, MPI_BYTE, 0, way->comm));
-  const bool other = way->together && way->rank > 0;
+  MPI_TRY(e, MPI_Bcast(&r->place, sizeof r->place, MPI_BYTE, 0, access->comm));
+  const bool other = access->together && access->rank > 0;
   if (other && r->place.plain) r->fd = open(r->place.file, O_RDONLY | O_CLOEXEC);
   if (other && !r->place.plain) read_open(r->name, r->io, &r->in, &unseen);
-  return rows_all(way, r->place.plain ? r->fd >= 0 : r->in.dataset >= 0 && !unseen.id, direct, e);
+  return rows_all(access, r->place.plain ? r->fd >= 0 : r->in.dataset >= 0 && !unseen.id, direct, e);
 }
 
 static int read_planes(field_reader *r, error *e) {
   const slab *s = r->io->slab;
   bool direct = false;
   TRY(read_open_all(r, &direct, e));
-  io_way_tell(r->io->way, r->name, r->place.told);
+  io_access_log(r->io->access, r->name, r->place.told);
   const row_file f = {
       .name = r->name, .fd = r->fd, .move = r->place.plain ? NULL : read_get_planes, .context = r};
   row_part own = {.array = r->name,
@@ -117,8 +117,8 @@ static int read_planes(field_reader *r, error *e) {
                   .count = s->nz,
                   .move = read_deliver,
                   .context = r};
-  rows_move(r->io->way, &f, direct, &own, 1, e);
-  return error_agree(e, r->io->way->comm);
+  rows_move(r->io->access, &f, direct, &own, 1, e);
+  return error_agree(e, r->io->access->comm);
 }
 
 /* A model of another spacing, with as many points, would be another place without a word. */
@@ -141,10 +141,10 @@ int field_read(const field_io *io, const char *dataset, enum quantity quantity, 
                void *context, error *e) {
   field_reader r = {.io = io, .name = dataset, .sink = sink, .context = context, .fd = -1};
   r.in.opened = r.in.dataset = H5I_INVALID_HID;
-  if (io->way->rank == 0 && !read_open(dataset, io, &r.in, e) && !input_check_plain(&r.in, quantity, e) &&
+  if (io->access->rank == 0 && !read_open(dataset, io, &r.in, e) && !input_check_plain(&r.in, quantity, e) &&
       !read_compare_spacing(&r, e))
     read_find_place(&r);
-  if (!error_agree(e, io->way->comm)) read_planes(&r, e);
+  if (!error_agree(e, io->access->comm)) read_planes(&r, e);
   if (r.fd >= 0) close(r.fd);
   input_close(&r.in);
   return e->id;

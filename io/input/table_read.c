@@ -87,8 +87,8 @@ static int table_keep(void *context, const table *t, const table_part *p, error 
 }
 
 /* Part after part comes from rank 0, until one of the ranks has failed. */
-static int table_share(MPI_Comm comm, const table_source *s, const table_sink *sink, const table *t,
-                       error *e) {
+static int table_broadcast(MPI_Comm comm, const table_source *s, const table_sink *sink, const table *t,
+                           error *e) {
   int64_t most[2] = {s->rows, s->columns};
   double *values = NULL;
   int rank = 0;
@@ -117,7 +117,7 @@ static int table_take(MPI_Comm comm, const table_source *s, table_form form, con
   if (!form.parts) ALLOC(e, t->values, t->rows * t->columns, "a table");
   TRY(error_agree(e, comm));
   const table_sink keep = {table_keep, t->values};
-  return table_share(comm, s, form.parts ? parts : &keep, t, e);
+  return table_broadcast(comm, s, form.parts ? parts : &keep, t, e);
 }
 
 int table_read(MPI_Comm comm, const char *dataset, table_form form, const table_sink *parts, table *t,

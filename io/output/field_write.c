@@ -224,11 +224,11 @@ static int write_put_chunk(void *context, uint64_t at, void *from, size_t bytes,
 
 /* Collective, agreed. */
 static int write_planes(field_writer *w, error *e) {
-  io_way *way = w->io->way;
+  io_access *access = w->io->access;
   const slab *s = w->io->slab;
   const int compress = w->meta->compress;
-  if (!compress) rows_open_new(way, &w->file, e);
-  TRY(error_agree(e, way->comm));
+  if (!compress) rows_open_new(access, &w->file, e);
+  TRY(error_agree(e, access->comm));
   const row_file f = {.name = w->file.name,
                       .fd = w->file.fd,
                       .write = true,
@@ -252,26 +252,27 @@ static int write_planes(field_writer *w, error *e) {
                               .move = write_put_planes,
                               .context = &rows[parts]};
     }
-  rows_move(way, &f, w->file.direct, own, parts, e);
-  if (w->meta->gradient && way->rank == 0 && !e->id)
+  rows_move(access, &f, w->file.direct, own, parts, e);
+  if (w->meta->gradient && access->rank == 0 && !e->id)
     gradient_put(&f, w->meta->gradient, w->file.plan.at + WRITE_PARTS, e);
   rows_close_new(&w->file, true, e);
-  return error_agree(e, way->comm);
+  return error_agree(e, access->comm);
 }
 
 /* The data server hears of the statistics from the first computing rank; `histogram`: its memory for that part. */
 static int write_tell_statistics(const field_writer *w, field_statistics *s, uint64_t *histogram, error *e) {
   enum { TAG_STATISTICS = 7002, SERVER = 0, FIRST = 1 };
-  const io_way *way = w->io->way;
+  const io_access *access = w->io->access;
   const field_statistics *known = w->meta->statistics;
-  if (w->io->mode != IO_SERVER || way->rank > FIRST) return 0;
-  if (way->rank == FIRST) {
-    MPI_TRY(e, MPI_Send(known, sizeof *known, MPI_BYTE, SERVER, TAG_STATISTICS, way->comm));
-    MPI_TRY(e, MPI_Send(known->histogram, known->bins, MPI_UINT64_T, SERVER, TAG_STATISTICS, way->comm));
+  if (w->io->mode != IO_SERVER || access->rank > FIRST) return 0;
+  if (access->rank == FIRST) {
+    MPI_TRY(e, MPI_Send(known, sizeof *known, MPI_BYTE, SERVER, TAG_STATISTICS, access->comm));
+    MPI_TRY(e, MPI_Send(known->histogram, known->bins, MPI_UINT64_T, SERVER, TAG_STATISTICS, access->comm));
     return 0;
   }
-  MPI_TRY(e, MPI_Recv(s, sizeof *s, MPI_BYTE, FIRST, TAG_STATISTICS, way->comm, MPI_STATUS_IGNORE));
-  MPI_TRY(e, MPI_Recv(histogram, s->bins, MPI_UINT64_T, FIRST, TAG_STATISTICS, way->comm, MPI_STATUS_IGNORE));
+  MPI_TRY(e, MPI_Recv(s, sizeof *s, MPI_BYTE, FIRST, TAG_STATISTICS, access->comm, MPI_STATUS_IGNORE));
+  MPI_TRY(e,
+          MPI_Recv(histogram, s->bins, MPI_UINT64_T, FIRST, TAG_STATISTICS, access->comm, MPI_STATUS_IGNORE));
   s->histogram = histogram;
   return 0;
 }
@@ -285,15 +286,15 @@ static int write_measure(field_writer *w, error *e) {
   if (!m->statistics && !m->measured) return 0;
   if (told) ALLOC(e, histogram, HISTOGRAM_BINS, "the histogram of a field");
   if (m->measured && !server) m->measured(w->parts[0].context, e);
-  if (!error_agree(e, w->io->way->comm) && m->measured && m->statistics)
+  if (!error_agree(e, w->io->access->comm) && m->measured && m->statistics)
     write_tell_statistics(w, &there, histogram, e);
-  if (w->io->way->rank == 0 && m->statistics && !e->id) {
+  if (w->io->access->rank == 0 && m->statistics && !e->id) {
     hdf5_take();
     write_statistics(&w->to, told ? &there : m->statistics);
     hdf5_give();
   }
   free(histogram);
-  return error_agree(e, w->io->way->comm);
+  return error_agree(e, w->io->access->comm);
 }
 
 /* On rank 0: HDF5 is done with the file, and it gets its name. */
@@ -327,13 +328,13 @@ int field_create(new_file *f, const field_io *io, const field_meta *meta, error 
 
 int field_write(const field_io *io, const field_meta *meta, const field_planes *parts, const new_file *made,
                 error *e) {
-  const io_way *way = io->way;
+  const io_access *access = io->access;
   field_writer w;
   TRY(write_plan(&w, io, meta, e)); /* alike on every rank */
   w.parts = parts;
   if (made) w.file.plan = made->plan;
-  if (way->rank == 0 && !made) write_create(&w, &w.to, e);
-  if (!error_agree(e, way->comm) && !write_planes(&w, e)) write_measure(&w, e);
-  if (way->rank == 0) write_close(&w, e);
-  return error_agree(e, way->comm);
+  if (access->rank == 0 && !made) write_create(&w, &w.to, e);
+  if (!error_agree(e, access->comm) && !write_planes(&w, e)) write_measure(&w, e);
+  if (access->rank == 0) write_close(&w, e);
+  return error_agree(e, access->comm);
 }

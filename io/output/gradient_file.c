@@ -225,11 +225,11 @@ static void gradient_find_fields(gradient_inputs *a, gradient_input *from, field
 }
 
 /* As many threads as have memory for sums and values of a block of planes. */
-static void gradient_share_way(const gradient_inputs *a, io_way *way) {
+static void gradient_limit_threads(const gradient_inputs *a, io_access *access) {
   const size_t plane = (size_t)a->slab.ny * (size_t)a->slab.nx, block = ADDED_BYTES / sizeof(float),
                room = (plane > block ? plane : block) * (sizeof(exact_sum) + ADDED_TOGETHER * sizeof(float));
-  way->block_bytes = ADDED_BYTES;
-  way->threads = larger(1, smaller(way->compressors, (int)(ADDED_ROOM / room)));
+  access->block_bytes = ADDED_BYTES;
+  access->threads = larger(1, smaller(access->compressors, (int)(ADDED_ROOM / room)));
 }
 
 static int gradient_write_sum(gradient_inputs *a, const field_meta *meta, error *e) {
@@ -239,11 +239,11 @@ static int gradient_write_sum(gradient_inputs *a, const field_meta *meta, error 
   field_name names[GRADIENT_FIELDS];
   gradient_meta sum = *meta->gradient;
   field_meta of = *meta;
-  io_way way;
+  io_access access;
   field_io io;
-  TRY(io_way_open(&way, MPI_COMM_SELF, true, e));
-  gradient_share_way(a, &way);
-  field_io_init(&io, &way, &a->slab, IO_COLLECTIVE);
+  TRY(io_access_open(&access, MPI_COMM_SELF, true, e));
+  gradient_limit_threads(a, &access);
+  field_io_init(&io, &access, &a->slab, IO_COLLECTIVE);
   io.path = a->path;
   gradient_find_fields(a, from, parts, names);
   if (!misfit) sum.misfit = NULL;

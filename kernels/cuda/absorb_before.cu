@@ -1,4 +1,4 @@
-/* What comes before the sweep and the walks through whole points (absorb_whole.cuh): the layer terms of layers along x.
+/* The launch before the interior kernel: the layer terms of layers along x.
  *
  * A lane takes one pack of an end of a row, and a warp both ends of as many rows as it has lanes for (three, of layers
  * of 20 points): the state of rows follows one another in memory, so that a warp reads and writes whole stretches of
@@ -19,7 +19,7 @@ enum {
 };
 
 /* How rows are cut. A block does rows of one plane. */
-struct before_shell {
+struct row_cut {
   int end, row, rows; /* lanes for an end and for a row; rows a warp does */
   unsigned inverse;   /* 2^16 / row, rounded up */
 };
@@ -35,14 +35,14 @@ template <bool WHOLE> struct row_pack {
   unsigned in_layer;        /* bits, inward */
   float psi_a[PACK], psi_b[PACK], zeta_a[PACK], zeta_b[PACK];
 
-  __device__ __forceinline__ row_pack(const absorb_args &a, const before_shell &shell) : s(a.axis[0]) {
+  __device__ __forceinline__ row_pack(const absorb_args &a, const row_cut &cut) : s(a.axis[0]) {
     const int nx = a.field.nx, lane = (int)(threadIdx.x % LANES);
-    row = (int)((unsigned)lane * shell.inverse >> 16);
-    const int in_row = lane - row * shell.row;
-    high = s.lo == 0 || in_row >= shell.end;
+    row = (int)((unsigned)lane * cut.inverse >> 16);
+    const int in_row = lane - row * cut.row;
+    high = s.lo == 0 || in_row >= cut.end;
     inward = high ? lane - 1 : lane + 1, outward = high ? lane + 1 : lane - 1;
-    const int number = high ? shell.row - 1 - in_row : in_row;
-    outermost = number == 0, innermost = number == shell.end - 1;
+    const int number = high ? cut.row - 1 - in_row : in_row;
+    outermost = number == 0, innermost = number == cut.end - 1;
     const int past = !WHOLE && high ? (PACK - nx % PACK) % PACK : 0; /* the face, in the outermost pack */
     const int first = number * PACK - past;
     x = high ? nx - PACK - first : first;
@@ -61,7 +61,7 @@ template <bool WHOLE> struct row_pack {
     }
   }
   /* From memory's order to inward, or back. */
-  __device__ __forceinline__ void turn(float to[PACK], const float from[PACK]) const {
+  __device__ __forceinline__ void reverse(float to[PACK], const float from[PACK]) const {
 #pragma unroll
     for (int n = 0; n < PACK; n++) to[n] = high ? from[PACK - 1 - n] : from[n];
   }
@@ -79,7 +79,7 @@ template <bool WHOLE> struct row_pack {
   }
   __device__ __forceinline__ void put(float *to, const float inward_v[PACK]) const {
     float v[PACK];
-    turn(v, inward_v);
+    reverse(v, inward_v);
     if (WHOLE)
       stencil::put(to, v);
     else
@@ -99,8 +99,8 @@ struct before_operands {
 template <bool WHOLE>
 static __device__ __forceinline__ void gather(float u[3 * PACK], const row_pack<WHOLE> &p,
                                               const before_operands &o) {
-  p.turn(u + PACK, o.u);
-  p.turn(u + 2 * PACK, o.next);
+  p.reverse(u + PACK, o.u);
+  p.reverse(u + 2 * PACK, o.next);
 #pragma unroll
   for (int n = 0; n < PACK; n++) {
     const float outer = __shfl_sync(~0u, u[PACK + n], p.outward);
@@ -126,12 +126,12 @@ static __device__ __forceinline__ void slopes(float slope[PACK], float psi[PACK 
 
 template <bool WHOLE>
 static __global__ void __launch_bounds__(BEFORE_BLOCK, BEFORE_BLOCKS)
-    before(const __grid_constant__ absorb_args a, const __grid_constant__ before_shell shell) {
-  const row_pack<WHOLE> p(a, shell);
+    before(const __grid_constant__ absorb_args a, const __grid_constant__ row_cut cut) {
+  const row_pack<WHOLE> p(a, cut);
   const absorb_axis &s = a.axis[0];
   const int z = a.field.z_begin + (int)blockIdx.y,
-            warp = (int)(blockIdx.x * BEFORE_WARPS + threadIdx.x / LANES), y = warp * shell.rows + p.row;
-  const bool exists = p.row < shell.rows && y < a.field.ny;
+            warp = (int)(blockIdx.x * BEFORE_WARPS + threadIdx.x / LANES), y = warp * cut.rows + p.row;
+  const bool exists = p.row < cut.rows && y < a.field.ny;
   const ptrdiff_t at = ((ptrdiff_t)z * a.field.ny + y) * (s.lo + s.hi) + p.column;
   const absorb_layer_terms layer_terms = absorb_layer_terms_of(&s, a.width, a.field.nz);
   float *const layer_terms_at =
@@ -150,8 +150,8 @@ static __global__ void __launch_bounds__(BEFORE_BLOCK, BEFORE_BLOCKS)
   }
   float u[3 * PACK], psi[PACK + ABSORB_BEYOND], slope[PACK], zeta[PACK], layer_term[PACK];
   gather(u, p, o);
-  p.turn(psi, o.psi);
-  p.turn(layer_term, o.layer_term);
+  p.reverse(psi, o.psi);
+  p.reverse(layer_term, o.layer_term);
   slopes(slope, psi, p);
 #pragma unroll
   for (int n = 0; n < PACK; n++) {
@@ -170,9 +170,9 @@ static __global__ void __launch_bounds__(BEFORE_BLOCK, BEFORE_BLOCKS)
   p.put(layer_terms_at, layer_term);
 }
 
-/* The shell of a launch; a has layers along x. */
-static before_shell before_shell_of(const absorb_args &a) {
-  before_shell s = {};
+/* The cut of a launch; a has layers along x. */
+static row_cut row_cut_of(const absorb_args &a) {
+  row_cut s = {};
   const int past = (PACK - a.field.nx % PACK) % PACK;
   s.end = stencil::ceil_div(a.width + past, PACK);
   s.row = a.axis[0].lo > 0 && a.axis[0].hi > 0 ? 2 * s.end : s.end;
@@ -188,7 +188,7 @@ extern "C" int absorb_cuda_before(const absorb_args *args, void *stream) {
   const kernel_args &f = args->field;
   absorb_args a = *args;
   if (a.axis[0].lo + a.axis[0].hi == 0) return cudaSuccess;
-  before_shell s = before_shell_of(a);
+  row_cut s = row_cut_of(a);
   const bool whole = a.width % PACK == 0 && f.nx % PACK == 0;
   const void *const kernel = reinterpret_cast<const void *>(whole ? before<true> : before<false>);
   const unsigned blocks = blocks_for(f.ny, s.rows * BEFORE_WARPS);

@@ -1,12 +1,12 @@
 /* Whole points in absorbing layers along y and z: the stencil and the layer in one visit, 32 bytes a point instead of
- * the 16 of the sweep and 32 of a second visit. Blocks walk through the layers, inward (absorb_walk.cuh), with psi of
- * four rows in registers. A launch before has left what layers along x add (absorb_cuda_before). Walks run in the
- * shadow of the sweep on what it leaves free (bulk_tensor_launch.cuh: choose): along z first, of them those where
- * layers cross, which take longest. The last blocks store images in z, which would else cost a launch. */
+ * the 16 of the interior kernel and 32 of a second visit. Blocks go through the layers, inward (absorb_tile_loop.cuh),
+ * with psi of four rows in registers. A launch before has left what layers along x add (absorb_cuda_before). Walks run
+ * in the shadow of the interior kernel on what it leaves free (bulk_tensor_launch.cuh: choose): along z first, of them
+ * those where layers cross, which take longest. The last blocks store images in z, which would else cost a launch. */
 #ifndef STENCIL_ABSORB_WHOLE_CUH
 #define STENCIL_ABSORB_WHOLE_CUH
 
-#include "absorb_march.cuh"
+#include "absorb_update.cuh"
 #include "kernels/images.cuh"
 #include "kernels/launch_behind.cuh"
 
@@ -15,50 +15,50 @@ namespace absorbing {
 enum {
   WHOLE_MEDIA = 1, /* media of an equation, at most: there is room for the copies of one */
   WHOLE_PIECE = 7, /* points of a piece of a layer, at least: it begins with eight rows that it only reads */
-  WHOLE_CROSSING = 5, /* the same where layers cross: a turn takes twice as long there */
+  WHOLE_CROSSING = 5, /* the same where layers cross: an iteration takes twice as long there */
   WHOLE_ENOUGH = 100  /* blocks: where there are fewer, layers are cut into pieces. More pieces read more. */
 };
 
 /* The layers along y and z of a launch. */
-struct whole_shell {
+struct whole_layers {
   span y, z;
   unsigned tiles_x;
   unsigned low; /* tiles of rows in the low layer along y */
   layers crossing, along_z, along_y;
-  unsigned image_rows; /* with images in z that the sweep has not stored: s.y.between(), or 0 */
-  bool beside;         /* the launch before is of the same step, and of other points */
-  __host__ __device__ unsigned walks() const {
+  unsigned image_rows; /* with images in z that the interior kernel has not stored: s.y.between(), or 0 */
+  bool concurrent;     /* the launch before is of the same step, and of other points */
+  __host__ __device__ unsigned layer_blocks() const {
     return crossing.blocks() + along_z.blocks() + along_y.blocks();
   }
 };
 
 template <enum equation Q, terms_of TERMS, bool PACKS, row_kind ROWS>
-static __device__ __forceinline__ void walk_along_z(const absorb_args &a, const whole_shell &s,
-                                                    const walk_maps &m, unsigned block, float *shared) {
+static __device__ __forceinline__ void update_along_z(const absorb_args &a, const whole_layers &s,
+                                                      const tile_maps &m, unsigned block, float *shared) {
   const piece p(ROWS == ACROSS ? s.crossing : s.along_z, s.z, block);
   const int x = (int)(p.tile % s.tiles_x) * TILE_X, tile = (int)(p.tile / s.tiles_x);
   const bool low = ROWS == ACROSS && tile < (int)s.low, high = ROWS == ACROSS && !low;
   const int begin = low ? s.y.begin : high ? s.y.hi : s.y.lo, end = low ? s.y.lo : high ? s.y.end : s.y.hi;
-  const int y = begin + (high ? tile - (int)s.low : tile) * WALK_WARPS;
+  const int y = begin + (high ? tile - (int)s.low : tile) * LAYER_WARPS;
   if (p.count > 0)
-    march_inward<Q, TERMS, 2, PACKS, ROWS>(a, m, {0, p.count, p.at, y, x, end - y, false}, shared);
+    update_inward<Q, TERMS, 2, PACKS, ROWS>(a, m, {0, p.count, p.at, y, x, end - y, false}, shared);
 }
 
 template <enum equation Q, terms_of TERMS, bool PACKS>
-static __device__ __forceinline__ void walk_along_y(const absorb_args &a, const whole_shell &s,
-                                                    const walk_maps &m, unsigned block, float *shared) {
+static __device__ __forceinline__ void update_along_y(const absorb_args &a, const whole_layers &s,
+                                                      const tile_maps &m, unsigned block, float *shared) {
   const piece p(s.along_y, s.y, block);
-  const int x = (int)(p.tile % s.tiles_x) * TILE_X, z = s.z.lo + (int)(p.tile / s.tiles_x) * WALK_WARPS;
+  const int x = (int)(p.tile % s.tiles_x) * TILE_X, z = s.z.lo + (int)(p.tile / s.tiles_x) * LAYER_WARPS;
   if (p.count > 0)
-    march_inward<Q, TERMS, 1, PACKS, PLAIN>(a, m, {0, p.count, z, p.at, x, s.z.hi - z, s.image_rows > 0},
-                                            shared);
+    update_inward<Q, TERMS, 1, PACKS, PLAIN>(a, m, {0, p.count, z, p.at, x, s.z.hi - z, s.image_rows > 0},
+                                             shared);
 }
 
-/* Images in z of what the sweep has stored, a pack a thread. */
-static __device__ __forceinline__ void store_images(const absorb_args &a, const whole_shell &s,
+/* Images in z of what the interior kernel has stored, a pack a thread. */
+static __device__ __forceinline__ void store_images(const absorb_args &a, const whole_layers &s,
                                                     unsigned block) {
   const kernel_args &f = a.field;
-  const int packs = (f.nx + PACK - 1) / PACK, i = (int)(block * WALK_THREADS + threadIdx.x),
+  const int packs = (f.nx + PACK - 1) / PACK, i = (int)(block * LAYER_THREADS + threadIdx.x),
             x = i % packs * PACK, y = s.y.lo + i / packs;
   await_launch_before();
   if (y >= s.y.hi) return;
@@ -71,62 +71,64 @@ static __device__ __forceinline__ void store_images(const absorb_args &a, const 
 
 /* u in boxes across y and across z. */
 struct whole_maps {
-  walk_maps along_y, along_z;
+  tile_maps along_y, along_z;
 };
 
 /* --- launches ----------------------------------------------------------------------------------------------- */
 
-/* With `beside` it runs beside the launch before it, but ends after that one. It lets no later launch start early: the
- * blocks of such a launch would keep too little L1 cache to their end. */
-template <enum equation Q, terms_of TERMS, bool PACKS, bool STACK>
-static __global__ void __launch_bounds__(WALK_THREADS, WALK_BLOCKS)
-    whole(const __grid_constant__ absorb_args a, const __grid_constant__ whole_shell s,
+/* With `concurrent` it runs beside the launch before it, but ends after that one. It lets no later launch start early:
+ * the blocks of such a launch would keep too little L1 cache to their end. */
+template <enum equation Q, terms_of TERMS, bool PACKS, bool BATCH>
+static __global__ void __launch_bounds__(LAYER_THREADS, LAYER_BLOCKS)
+    whole(const __grid_constant__ absorb_args a, const __grid_constant__ whole_layers s,
           const __grid_constant__ whole_maps m) {
 #if __CUDA_ARCH__ >= 900
   extern __shared__ __align__(128) float shared[];
-  const unsigned crossing = s.crossing.blocks(), along_z = crossing + s.along_z.blocks(), walks = s.walks();
+  const unsigned crossing = s.crossing.blocks(), along_z = crossing + s.along_z.blocks(),
+                 layer_blocks = s.layer_blocks();
   admit_next_launch();
-  if (!s.beside) await_launch_before();
-  if (!STACK && blockIdx.x < crossing)
-    walk_along_z<Q, TERMS, PACKS, ACROSS>(a, s, m.along_z, blockIdx.x, shared);
+  if (!s.concurrent) await_launch_before();
+  if (!BATCH && blockIdx.x < crossing)
+    update_along_z<Q, TERMS, PACKS, ACROSS>(a, s, m.along_z, blockIdx.x, shared);
   else if (blockIdx.x < along_z)
-    walk_along_z<Q, TERMS, PACKS, STACK ? STACKED : PLAIN>(a, s, m.along_z, blockIdx.x - crossing, shared);
-  else if (!STACK && blockIdx.x < walks)
-    walk_along_y<Q, TERMS, PACKS>(a, s, m.along_y, blockIdx.x - along_z, shared);
+    update_along_z<Q, TERMS, PACKS, BATCH ? BATCH_ROWS : PLAIN>(a, s, m.along_z, blockIdx.x - crossing,
+                                                                shared);
+  else if (!BATCH && blockIdx.x < layer_blocks)
+    update_along_y<Q, TERMS, PACKS>(a, s, m.along_y, blockIdx.x - along_z, shared);
   else
-    store_images(a, s, blockIdx.x - walks);
-  if (s.beside && blockIdx.x == gridDim.x - 1) await_launch_before();
+    store_images(a, s, blockIdx.x - layer_blocks);
+  if (s.concurrent && blockIdx.x == gridDim.x - 1) await_launch_before();
 #endif
 }
 
 /* Cuts layers of `width` points into pieces of at least `least` points. It assumes two layers. */
-inline layers marches(const span &s, unsigned tiles, int width, int least) {
+inline layers cut_layers(const span &s, unsigned tiles, int width, int least) {
   layers l = {s.boxes(), tiles, 1};
   while (2 * l.tiles * l.pieces < WHOLE_ENOUGH && (int)(l.pieces + 1) * least <= width) l.pieces++;
   return l;
 }
 
-inline whole_shell whole_shell_of(const absorb_args &a) {
+inline whole_layers whole_layers_of(const absorb_args &a) {
   const kernel_args &f = a.field;
-  whole_shell s = {};
+  whole_layers s = {};
   s.y = span_of(a.axis[1], 0, f.ny), s.z = span_of(a.axis[2], f.z_begin, f.z_end);
   s.tiles_x = blocks_for(f.nx, TILE_X);
-  s.low = blocks_for(s.y.lo, WALK_WARPS);
-  const unsigned crossing = s.low + blocks_for(s.y.end - s.y.hi, WALK_WARPS);
-  s.crossing = marches(s.z, s.tiles_x * crossing, a.width, WHOLE_CROSSING);
-  s.along_z = marches(s.z, s.tiles_x * blocks_for(s.y.between(), WALK_WARPS), a.width, WHOLE_PIECE);
-  s.along_y = marches(s.y, s.tiles_x * blocks_for(s.z.between(), WALK_WARPS), a.width, WHOLE_PIECE);
+  s.low = blocks_for(s.y.lo, LAYER_WARPS);
+  const unsigned crossing = s.low + blocks_for(s.y.end - s.y.hi, LAYER_WARPS);
+  s.crossing = cut_layers(s.z, s.tiles_x * crossing, a.width, WHOLE_CROSSING);
+  s.along_z = cut_layers(s.z, s.tiles_x * blocks_for(s.y.between(), LAYER_WARPS), a.width, WHOLE_PIECE);
+  s.along_y = cut_layers(s.y, s.tiles_x * blocks_for(s.z.between(), LAYER_WARPS), a.width, WHOLE_PIECE);
   if (images::in_z_alone(f, s.z.lo, s.z.hi)) s.image_rows = (unsigned)s.y.between();
   return s;
 }
 
-/* The cost of the walks, for the plan of the sweep beside which they run. */
-inline bulk_tensor::followers walks_of(const whole_shell &s, int width) {
-  constexpr double ROW = 800; /* ns of a walk, in a shadow */
+/* The cost of the blocks, for the plan of the interior kernel that runs beside them. */
+inline bulk_tensor::concurrent_blocks cost_of(const whole_layers &s, int width) {
+  constexpr double ROW = 800; /* ns a row, beside the interior kernel */
   const layers *const kinds[] = {&s.crossing, &s.along_z, &s.along_y};
   double all = 0;
   for (const layers *l : kinds) all += l->blocks() * ROW * ((double)width / l->pieces + 2 * RADIUS);
-  return {(int)s.walks(), WALK_BLOCKS, all / std::max(1u, s.walks())};
+  return {(int)s.layer_blocks(), LAYER_BLOCKS, all / std::max(1u, s.layer_blocks())};
 }
 
 /* u with its ghosts, but for those beyond the layer at the low or high end of an axis; *at: point 0 along it. */
@@ -137,11 +139,11 @@ inline void leave_out(bool low, bool high, ptrdiff_t stride, size_t *points, con
 }
 
 inline cudaError_t make_whole_maps(const bulk_tensor::encoder &e, whole_maps *m, const absorb_args &a) {
-  constexpr int G = RADIUS, ROWS_ACROSS = WALK_WARPS, READ = ROWS_ACROSS + 2 * G;
+  constexpr int G = RADIUS, ROWS_ACROSS = LAYER_WARPS, READ = ROWS_ACROSS + 2 * G;
   const absorb_axis &x = a.axis[0], &y = a.axis[1], &z = a.axis[2];
   const bool batch = kernel_is_batch(&a.field);
   bulk_tensor::tensor u = bulk_tensor::with_ghosts(a.field, 0, a.field.nz);
-  walk_maps &w = m->along_y;
+  tile_maps &w = m->along_y;
   leave_out(x.lo > 0, x.hi > 0, 1, &u.nx, &u.first, &w.x);
   leave_out(y.lo > 0, y.hi > 0, (ptrdiff_t)u.pitch, &u.ny, &u.first, &w.y);
   leave_out(z.lo > 0 && z.origin == 0, z.hi > 0 && z.origin + a.field.nz == z.points, (ptrdiff_t)u.plane,
@@ -160,26 +162,26 @@ struct whole_kernel {
   cudaError_t status;
   explicit whole_kernel(const void *f)
       : function(f),
-        status(cudaFuncSetAttribute(f, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)WALK_SHARED)) {}
+        status(cudaFuncSetAttribute(f, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)LAYER_SHARED)) {}
 };
 
-template <enum equation Q, terms_of TERMS, bool STACK>
-cudaError_t launch_whole(const absorb_args &args, const whole_shell &shell, cudaStream_t stream) {
-  static const whole_kernel packs(reinterpret_cast<const void *>(whole<Q, TERMS, true, STACK>)),
-      points(reinterpret_cast<const void *>(whole<Q, TERMS, false, STACK>));
+template <enum equation Q, terms_of TERMS, bool BATCH>
+cudaError_t launch_whole(const absorb_args &args, const whole_layers &layers, cudaStream_t stream) {
+  static const whole_kernel packs(reinterpret_cast<const void *>(whole<Q, TERMS, true, BATCH>)),
+      points(reinterpret_cast<const void *>(whole<Q, TERMS, false, BATCH>));
   static const bulk_tensor::encoder e(packs.function);
   const whole_kernel &kernel = args.field.nx % PACK ? points : packs;
-  const long long image_packs = (long long)shell.image_rows * blocks_for(args.field.nx, PACK);
-  const unsigned blocks = shell.walks() + blocks_for(image_packs, WALK_THREADS);
+  const long long image_packs = (long long)layers.image_rows * blocks_for(args.field.nx, PACK);
+  const unsigned blocks = layers.layer_blocks() + blocks_for(image_packs, LAYER_THREADS);
   if (blocks == 0) return cudaSuccess;
   absorb_args a = args;
-  whole_shell s = shell;
+  whole_layers s = layers;
   whole_maps m = {};
   void *parameters[] = {&a, &s, &m};
   cudaError_t status = e.status == cudaSuccess ? kernel.status : e.status;
   if (status == cudaSuccess) status = make_whole_maps(e, &m, a);
   return status == cudaSuccess
-             ? launch_behind(kernel.function, dim3(blocks), WALK_THREADS, WALK_SHARED, stream, parameters)
+             ? launch_behind(kernel.function, dim3(blocks), LAYER_THREADS, LAYER_SHARED, stream, parameters)
              : status;
 }
 

@@ -62,7 +62,7 @@ extern "C" int cuda_bulk_tensor(const kernel_args *args, void *stream) {
   });
 }
 
-/* Layers come with the sweep. */
+/* With layers, which the interior kernel and two more launches compute. */
 static int with_layers(const void *args, void *stream) {
   const absorb_args *a = static_cast<const absorb_args *>(args);
   return stencil::of_equation(a->field.equation, [=](auto q) {

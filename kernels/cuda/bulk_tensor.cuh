@@ -1,6 +1,6 @@
 /* bulk_tensor: the copy engine of Hopper (TMA) fills rings of planes; nobody waits for a whole block.
  *
- *   one warp:   wait empty ─ copy plane | left | right ──► full       (AHEAD planes in front; they take turns)
+ *   one warp:   wait empty ─ copy plane | left | right ──► full  (AHEAD planes in front; one warp after another)
  *                            copy u-, m of output plane ──► full      (wave, heat: a ring of their own)
  *   each warp:  wait full ─ add the plane to the sums ─ arrive empty ─ finish and store output plane z - 4
  *
@@ -12,7 +12,7 @@
  *   + blocks keep step (keep_step), so that DRAM reads a halo once: 2.16 to 1.93 GB          442    259
  *   + boxes start on 128-byte lines, halo columns in boxes of their own: a row that starts
  *     16 bytes off its line takes 15 L2 requests instead of 6                                480    260
- *   + warps take turns at fetching, where one had a quarter more to do than the others         490    261
+ *   + one warp after another fetches, where one had a quarter more to do than the others     490    261
  *   + blocks keep step at every plane, a quarter of them half a plane closer; copies first, one
  *     atomic instead of an addition and a load                                               501    266
  *
@@ -43,8 +43,8 @@ struct shape {
   static constexpr bool needs_centre = stencil::reads_u<Q>;
   static constexpr int tile_x = TX, tile_y = TY, rows = ROWS, blocks = BLOCKS;
   static constexpr int threads_x = TX / PACK, threads = threads_x * (TY / ROWS);
-  static constexpr bool roomy = STAGES > 3; /* the ring: a warp that is late does not hold up the next copy */
-  static constexpr int stages = STAGES, ahead = roomy ? STAGES - 2 : STAGES - 1; /* planes in flight */
+  static constexpr bool deep = STAGES > 3; /* the ring: a warp that is late does not hold up the next copy */
+  static constexpr int stages = STAGES, ahead = deep ? STAGES - 2 : STAGES - 1; /* planes in flight */
   static constexpr int operand_stages = OPERAND_STAGES, operand_ahead = OPERAND_STAGES - 1;
   typedef Terms terms_kind;
   static constexpr int halo_y = Terms::flat ? 0 : RADIUS; /* rows of a slot before and after the tile's */
@@ -61,7 +61,7 @@ struct shape {
   static constexpr size_t shared = sizeof(float) * floats + sizeof(barrier) * barriers;
   /* LAYERED: layer terms lie behind all that, on a 128-byte line. In floats, but for the last. */
   static constexpr size_t layer_terms = (shared + 127) / 128 * 128 / sizeof(float),
-                          layer_terms_slot = ADDENDS_MOST * TY;
+                          layer_terms_slot = LAYER_TERMS_MOST * TY;
   static constexpr size_t shared_with_layer_terms =
       sizeof(float) * (layer_terms + OPERAND_STAGES * layer_terms_slot);
 };
@@ -266,7 +266,7 @@ __device__ __forceinline__ void await_and_admit(const wave &w) {
 
 template <class S, bool LAYERED>
 __global__ void __launch_bounds__(S::threads, S::blocks)
-    stream(const __grid_constant__ kernel_args a, const __grid_constant__ maps m, const wave w) {
+    advance(const __grid_constant__ kernel_args a, const __grid_constant__ maps m, const wave w) {
 #if __CUDA_ARCH__ >= 900
   extern __shared__ __align__(128) float shared[];
   __shared__ unsigned alone;
@@ -275,7 +275,7 @@ __global__ void __launch_bounds__(S::threads, S::blocks)
   const operand_boxes boxes = boxes_of<S>(a, w.layer_terms, mine, LAYERED);
   const bool reads_operands = stencil::reads_before<S::equation> || any_medium<S>(a);
   const filler<S, LAYERED> fill = {at, m, mine, boxes, a, w, reads_operands};
-  turn<S::stages> t = {0, 0};
+  ring_slot<S::stages> t = {0, 0};
   if (threadIdx.x == 0) at.init(), alone = 0;
   /* Before the first wave layer terms are made (absorb_before.cu), by a launch that has waited for u: so u can be read
    * early. */
@@ -293,8 +293,7 @@ __global__ void __launch_bounds__(S::threads, S::blocks)
   const pack_layer_terms layer_terms(a, w.layer_terms, mine.x + own.x, own.y);
   const int warps = (int)blockDim.x / 32;
   float sums[2 * RADIUS][S::rows][PACK] = {};
-  int until_fetch =
-      threadIdx.x % 32 ? -1 : (int)threadIdx.x / 32; /* steps until it is its turn; < 0: never */
+  int until_fetch = threadIdx.x % 32 ? -1 : (int)threadIdx.x / 32; /* steps until it fetches; < 0: never */
 
   for (int i = 0; i < mine.steps; i++, to += a.plane) {
     if (early && i == RADIUS) {
@@ -304,7 +303,7 @@ __global__ void __launch_bounds__(S::threads, S::blocks)
     if (until_fetch-- == 0) {
       until_fetch = warps - 1;
       fill.next(i, t);
-      if (S::roomy) keep_step<S>(w, i, &alone); /* behind the copies: a look takes as long as half a plane */
+      if (S::deep) keep_step<S>(w, i, &alone); /* behind the copies: a look takes as long as half a plane */
     }
     __syncwarp();
     const float *slot = at.ring + t.slot * S::slot;
@@ -317,7 +316,7 @@ __global__ void __launch_bounds__(S::threads, S::blocks)
     if (S::needs_centre) {
       float *centres = at.centres + i % RADIUS * S::tile + own.in_tile; /* this thread's alone */
       if (i >= 2 * RADIUS) {
-        const turn<S::operand_stages> o = mine.operands(i);
+        const ring_slot<S::operand_stages> o = mine.operands(i);
         if (reads_operands) wait(at.operands_full + o.slot, o.parity);
         finish<S, LAYERED>(done, at.operands + o.slot * S::operand_slot + own.in_tile, centres,
                            layer_terms.in(at.layer_terms + o.slot * S::layer_terms_slot, w.layer_terms.pitch),
@@ -335,7 +334,7 @@ __global__ void __launch_bounds__(S::threads, S::blocks)
       store_with_images<S>(a, to, done, own.rows, own.lanes, a.z_begin + mine.z + i - 2 * RADIUS);
     else if (i >= 2 * RADIUS)
       store<S>(to, done, own.rows, own.lanes, a.pitch);
-    if (!S::roomy && until_fetch == warps - 1) keep_step<S>(w, i, &alone); /* behind the whole plane */
+    if (!S::deep && until_fetch == warps - 1) keep_step<S>(w, i, &alone); /* behind the whole plane */
     t = t.after(1);
   }
   if (w.beside && blockIdx.x == 0) await_launch_before(); /* still done after that one */

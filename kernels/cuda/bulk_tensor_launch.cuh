@@ -93,7 +93,7 @@ inline cudaError_t make_maps(const encoder &e, maps *m, const stencil::variant &
 }
 
 template <class S, bool LAYERED> stencil::variant variant_of() {
-  return {reinterpret_cast<const void *>(stream<S, LAYERED>),
+  return {reinterpret_cast<const void *>(advance<S, LAYERED>),
           stencil::operands_class<S::equation>,
           S::tile_x,
           S::tile_y,
@@ -154,9 +154,9 @@ inline double wave_cost(const cutting &c, int together, double points, const res
   /* 12 warps share the schedulers worse than 8 or 16 do. */
   const double slower = few_warps(*c.v) ? 1.11 : c.v->threads == 384 ? 1.07 : 1;
   /* Blocks that do not keep step read halos from memory again, if each is alone on its SM and has many planes. */
-  const double astray = kept ? 1 : slower * (r.blocks > 1 ? 1 : 1 + 0.008 * c.planes);
+  const double drift = kept ? 1 : slower * (r.blocks > 1 ? 1 : 1 + 0.008 * c.planes);
   const double halo = c.v->tile_x + 7.5 * c.tile_y;
-  const double memory = (c.planes + p.extra) * p.moved * astray * together * (points + halo) / r.sms;
+  const double memory = (c.planes + p.extra) * p.moved * drift * together * (points + halo) / r.sms;
   const double plane = slower * (own.plane + own.computed * c.v->tile_x * c.tile_y);
   const double sm = (c.planes + own.extra) * (plane + own.shared * together / r.sms);
   const double both = kept ? 0.54 * (memory + sm) : 0; /* where they are close, neither hides the other */
@@ -187,15 +187,15 @@ inline cutting cut_up(const stencil::variant &v, const residency &r, const kerne
   return c;
 }
 
-/* Blocks of the launch behind a sweep, of which `resident` fit on a multiprocessor that the sweep leaves free, each for
- * so many ns. */
-struct followers {
+/* Blocks of the launch behind an interior kernel, of which `resident` fit on a multiprocessor that the interior kernel
+ * leaves free, each for so many ns. */
+struct concurrent_blocks {
   int blocks, resident;
   double each;
 };
 
-/* What followers take after a sweep: those that had no room beside it. They are faster where they are few. */
-inline double left_behind(const cutting &c, const residency &r, const followers &f) {
+/* The cost of the blocks that only run after the interior kernel. They are faster where they are few. */
+inline double cost_after(const cutting &c, const residency &r, const concurrent_blocks &f) {
   const double room = f.resident * (r.sms - (double)c.size / r.blocks);
   const double left = f.blocks - room * c.cost / (c.waves * f.each); /* beside the last wave */
   return left > 0 ? f.each * 0.5 * (1 + left / (r.sms * f.resident)) : 0;
@@ -205,16 +205,16 @@ inline double left_behind(const cutting &c, const residency &r, const followers 
  * quarter of the multiprocessors to those that follow. Lower tiles are where the time to look is less than what they can
  * gain. */
 template <int N>
-cutting choose(const stencil::choice<N> &shapes, const kernel_args *a, const followers &behind) {
+cutting choose(const stencil::choice<N> &shapes, const kernel_args *a, const concurrent_blocks &behind) {
   const int MAX_WAVES = 8, FEW = 1 << 20, nz = a->z_end - a->z_begin;
-  const bool hurry = (double)a->nx * a->ny * nz < FEW;
+  const bool few_points = (double)a->nx * a->ny * nz < FEW;
   cutting best = {};
   for (int i = 0; i < N; i++) {
     const stencil::variant &v = shapes.shapes[i];
     const residency &r = shapes.limits[i];
     if (r.blocks == 0) continue;
     const bool small = r.blocks > 1; /* its tiles' halos cost too much, but where launches are short */
-    const int lowest = small || hurry || few_warps(v) ? v.tile_y : v.tile_y * 3 / 4;
+    const int lowest = small || few_points || few_warps(v) ? v.tile_y : v.tile_y * 3 / 4;
     const int lower = kernel_is_batch(a) ? 1 : owned_rows(v); /* rows of a batch have no halos */
     for (int tile_y = v.tile_y; tile_y >= lowest; tile_y -= lower) {
       const int tiles = stencil::ceil_div(a->nx, v.tile_x) * stencil::ceil_div(a->ny, tile_y);
@@ -223,7 +223,7 @@ cutting choose(const stencil::choice<N> &shapes, const kernel_args *a, const fol
           chunks = std::min(std::max((waves * r.sms - eighths * r.sms / 8) / tiles, 1), nz);
           if (chunks == before) continue;
           cutting c = cut_up(v, r, a, tile_y, chunks);
-          if (behind.blocks) c.cost += left_behind(c, r, behind);
+          if (behind.blocks) c.cost += cost_after(c, r, behind);
           if (!best.v || (c.cost < best.cost && (!small || c.planes <= SHORT))) best = c;
         }
     }
@@ -277,10 +277,10 @@ inline cudaError_t make_layer_terms_map(const encoder &e, maps *m, int tile_y, c
                   {t.rows.pitch, tile_y});
 }
 
-/* All but images; those of a batch as stream says. `layer terms`: of rows LAYERED, else NULL. */
+/* All but images; those of a batch as advance says. `layer_terms`: of rows LAYERED, else NULL. */
 template <bool LAYERED, class... Shapes>
 cudaError_t launch_with(const kernel_args *args, const layer_terms_array *layer_terms,
-                        const followers &behind, cudaStream_t stream) {
+                        const concurrent_blocks &behind, cudaStream_t stream) {
   static const stencil::choice<(int)sizeof...(Shapes)> shapes(variant_of<Shapes, LAYERED>()...);
   static const encoder e(shapes.shapes[0].function); /* asked once: a process has one device */
   maps m = {};
@@ -295,8 +295,8 @@ cudaError_t launch_with(const kernel_args *args, const layer_terms_array *layer_
              : status;
 }
 
-/* Does a sweep of planes [begin, end) store all images of its launch (stream)? */
-inline bool sweep_images(const kernel_args &a, int begin, int end) {
+/* Does a launch of planes [begin, end) store all images of its launch (advance)? */
+inline bool stores_images(const kernel_args &a, int begin, int end) {
   return kernel_is_batch(&a) && images::in_z_alone(a, begin, end);
 }
 
@@ -306,7 +306,7 @@ template <class... Shapes> struct shapes {};
 template <class... Shapes> int launch(shapes<Shapes...>, const kernel_args *args, void *cuda_stream) {
   const cudaStream_t stream = (cudaStream_t)cuda_stream;
   const cudaError_t status = launch_with<false, Shapes...>(args, nullptr, {}, stream);
-  return (int)(status == cudaSuccess && !sweep_images(*args, args->z_begin, args->z_end)
+  return (int)(status == cudaSuccess && !stores_images(*args, args->z_begin, args->z_end)
                    ? images::launch(args, stream)
                    : status);
 }

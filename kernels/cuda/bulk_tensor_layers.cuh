@@ -1,12 +1,13 @@
 /* bulk_tensor with absorbing layers, in up to three launches:
  *
- *   before   the sweep: what layers along x add, one layer term a point
- *   sweep    of the box of points in no layer along y or z, as ever; the layer terms come as one more operand (LAYERED)
- *   whole    points of layers along y and z (absorb_whole.cuh), beside the sweep where that leaves room; and images, if
- *            these are in z alone
+ *   before     the layer terms along x (absorb_before.cu)
+ *   interior   the box of points in no layer along y or z; the layer terms are one more operand (LAYERED)
+ *   whole      points of layers along y and z (absorb_whole.cuh); also the images, where all are in z and the interior
+ *              kernel stores none
  *
- * Then other images. Rows that do not suit the sweep's boxes of layer terms, and all where there are several media, get
- * what layers add in a second visit. */
+ * The third runs beside the second, on multiprocessors that the interior kernel leaves free. Other images follow. Where
+ * rows do not suit the boxes of layer terms, or there are several media, operation_absorb_cuda adds the layers in a
+ * second visit. */
 #ifndef STENCIL_BULK_TENSOR_LAYERS_CUH
 #define STENCIL_BULK_TENSOR_LAYERS_CUH
 
@@ -16,7 +17,7 @@
 namespace bulk_tensor {
 
 /* The box of points in no layer along y or z. Without images, nothing of it is imaged before all is there. */
-inline kernel_args inner_box(const absorb_args &a, const absorbing::whole_shell &s, bool with_images) {
+inline kernel_args inner_box(const absorb_args &a, const absorbing::whole_layers &s, bool with_images) {
   kernel_args f = a.field;
   const ptrdiff_t offset = (ptrdiff_t)f.pitch * s.y.lo;
   f.in += offset, f.out += offset;
@@ -35,23 +36,25 @@ inline layer_terms_array layer_terms_of(const absorb_args &a, int y) {
   return {{x.lo, x.hi, a.width, t.pitch, t.high, t.first, y}, a.layer_terms, a.field.ny, t.planes};
 }
 
-/* Can a sweep with tiles of tile_x points add what layers along x do? Its box holds rows of layer terms, and no tile has
- * points of both layers. */
+/* Can an interior kernel with tiles of tile_x points add the layer terms along x? Its box holds rows of them, and no
+ * tile has points of both layers. */
 inline bool layer_terms_fit(const absorb_args &a, int tile_x) {
   const layer_term_rows t = layer_terms_of(a, 0).rows;
-  return t.lo + t.hi == 0 || (t.pitch <= ADDENDS_MOST && a.field.nx - t.hi >= tile_x);
+  return t.lo + t.hi == 0 || (t.pitch <= LAYER_TERMS_MOST && a.field.nx - t.hi >= tile_x);
 }
 
-/* Sweeps the box, of which row 0 is row y of the slab. Narrow ones have the small shape's tiles. */
+/* Launches the interior kernel on the box, whose row 0 is row y of the slab. A narrow box has the small shape's
+ * tiles. */
 template <class Small, class... Others>
-cudaError_t sweep_box(const absorb_args &a, const kernel_args &box, int y, const followers &walks,
-                      cudaStream_t stream) {
+cudaError_t launch_interior(const absorb_args &a, const kernel_args &box, int y,
+                            const concurrent_blocks &layer_blocks, cudaStream_t stream) {
   constexpr int WIDEST = 128; /* tile of Others */
   const layer_terms_array layer_terms = layer_terms_of(a, y);
   if (layer_terms.rows.lo + layer_terms.rows.hi == 0)
-    return launch_with<false, Others..., Small>(&box, nullptr, walks, stream);
-  return layer_terms_fit(a, WIDEST) ? launch_with<true, Others..., Small>(&box, &layer_terms, walks, stream)
-                                    : launch_with<true, Small>(&box, &layer_terms, walks, stream);
+    return launch_with<false, Others..., Small>(&box, nullptr, layer_blocks, stream);
+  return layer_terms_fit(a, WIDEST)
+             ? launch_with<true, Others..., Small>(&box, &layer_terms, layer_blocks, stream)
+             : launch_with<true, Small>(&box, &layer_terms, layer_blocks, stream);
 }
 
 /* What the operation of a kernel with layers does (kernel.layers), with one of these shapes. */
@@ -62,21 +65,22 @@ int launch_layers(shapes<Small, Others...>, const absorb_args *args, void *cuda_
     const int status = launch(shapes<Others..., Small>(), &args->field, cuda_stream);
     return status == cudaSuccess ? operation_absorb_cuda(args, cuda_stream) : status;
   }
-  absorbing::whole_shell shell = absorbing::whole_shell_of(*args);
-  const bool imaged = shell.image_rows > 0, by_sweep = sweep_images(args->field, shell.z.lo, shell.z.hi);
-  const kernel_args box = inner_box(*args, shell, by_sweep);
-  if (by_sweep) shell.image_rows = 0;
+  absorbing::whole_layers layers = absorbing::whole_layers_of(*args);
+  const bool imaged = layers.image_rows > 0,
+             by_interior = stores_images(args->field, layers.z.lo, layers.z.hi);
+  const kernel_args box = inner_box(*args, layers, by_interior);
+  if (by_interior) layers.image_rows = 0;
   cudaError_t status = (cudaError_t)absorb_cuda_before(args, stream);
-  shell.beside = box.ny > 0 && box.z_end > box.z_begin; /* is there anything to sweep? */
-  if (status == cudaSuccess && shell.beside)
-    status =
-        sweep_box<Small, Others...>(*args, box, shell.y.lo, absorbing::walks_of(shell, args->width), stream);
+  layers.concurrent = box.ny > 0 && box.z_end > box.z_begin; /* is the box not empty? */
+  if (status == cudaSuccess && layers.concurrent)
+    status = launch_interior<Small, Others...>(*args, box, layers.y.lo,
+                                               absorbing::cost_of(layers, args->width), stream);
   typedef typename Small::terms_kind T;
   constexpr absorbing::terms_of terms = T::gradient ? absorbing::GRADIENT_TERMS
                                         : T::any    ? absorbing::FORWARD_TERMS
                                                     : absorbing::NO_TERMS;
   if (status == cudaSuccess)
-    status = absorbing::launch_whole<Small::equation, terms, T::flat>(*args, shell, stream);
+    status = absorbing::launch_whole<Small::equation, terms, T::flat>(*args, layers, stream);
   return (int)(status == cudaSuccess && !imaged ? images::launch(&args->field, stream) : status);
 }
 

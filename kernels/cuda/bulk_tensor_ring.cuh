@@ -25,7 +25,7 @@ struct maps {
 struct layer_term_rows {
   int lo, hi, width, pitch, high, first, y;
 };
-constexpr int ADDENDS_MOST = 32; /* of `pitch` */
+constexpr int LAYER_TERMS_MOST = 32; /* of `pitch` */
 
 /* LAYERED: where the boxes of halo columns at the ends of a row start in the map `side`. Beyond a layer ghosts are 0,
  * as what lies outside the map comes without a read of memory. */
@@ -57,14 +57,14 @@ struct wave {
 };
 
 /* A place in a ring of SLOTS: the slot, and how often, modulo 2, the ring was gone round. */
-template <int SLOTS> struct turn {
+template <int SLOTS> struct ring_slot {
   int slot, parity;
   /* The place of item n. */
-  static __device__ __forceinline__ turn of(int n) {
+  static __device__ __forceinline__ ring_slot of(int n) {
     return {(int)((unsigned)n % SLOTS), (int)((unsigned)n / SLOTS & 1)};
   }
-  __device__ __forceinline__ turn after(int n) const {
-    return slot + n < SLOTS ? turn{slot + n, parity} : turn{slot + n - SLOTS, parity ^ 1};
+  __device__ __forceinline__ ring_slot after(int n) const {
+    return slot + n < SLOTS ? ring_slot{slot + n, parity} : ring_slot{slot + n - SLOTS, parity ^ 1};
   }
 };
 
@@ -89,7 +89,7 @@ template <class S> struct layout {
   }
 };
 
-/* A block's share. Step i of `steps` brings plane z_begin - 4 + i; from step 8 on one output plane is finished
+/* A block's part. Step i of `steps` brings plane z_begin - 4 + i; from step 8 on one output plane is finished
  * a step. `z` counts from the launch's first output plane. */
 template <class S> struct job {
   int x, y, z, planes, steps;
@@ -102,8 +102,8 @@ template <class S> struct job {
   /* Is the plane of this step an output plane? If not, it only adds to sums in z. */
   __device__ __forceinline__ bool owns(int step) const { return step >= RADIUS && step < planes + RADIUS; }
   /* Where the operands lie that finish the output plane of this step: computed, since to keep it takes two registers. */
-  static __device__ __forceinline__ turn<S::operand_stages> operands(int step) {
-    return turn<S::operand_stages>::of(step - 2 * RADIUS);
+  static __device__ __forceinline__ ring_slot<S::operand_stages> operands(int step) {
+    return ring_slot<S::operand_stages>::of(step - 2 * RADIUS);
   }
 };
 
@@ -137,8 +137,8 @@ template <class S, bool LAYERED> struct filler {
   const wave &w;
   bool reads_operands;
 
-  /* What a warp does whose turn it is. */
-  __device__ __forceinline__ void next(int step, turn<S::stages> t) const {
+  /* The fetches of one step, by the warp whose step it is. */
+  __device__ __forceinline__ void next(int step, ring_slot<S::stages> t) const {
     plane(step + S::ahead, t.after(S::ahead));
     if (reads_operands && step >= 2 * RADIUS) operands(step + S::operand_ahead);
   }
@@ -149,7 +149,7 @@ template <class S, bool LAYERED> struct filler {
   }
 
   /* Fetches the plane of u of this step, with its halo where it is an output plane. */
-  __device__ __forceinline__ void plane(int step, turn<S::stages> t) const {
+  __device__ __forceinline__ void plane(int step, ring_slot<S::stages> t) const {
     if (step >= mine.steps) return;
     float *slot = at.ring + t.slot * S::slot;
     barrier *full = at.full + t.slot;
@@ -169,7 +169,7 @@ template <class S, bool LAYERED> struct filler {
   /* Fetches what finishing the output plane of this step takes besides u. */
   __device__ __forceinline__ void operands(int step) const {
     if (step >= mine.steps) return;
-    const turn<S::operand_stages> t = mine.operands(step);
+    const ring_slot<S::operand_stages> t = mine.operands(step);
     float *slot = at.operands + t.slot * S::operand_slot;
     barrier *full = at.operands_full + t.slot;
     wait(at.operands_empty + t.slot, t.parity ^ 1);
@@ -190,13 +190,13 @@ template <class S, bool LAYERED> struct filler {
 };
 
 /* Says that this block has begun `step`, and waits until all blocks have begun the step before and, where the ring is
- * roomy, a quarter of them this one: tiles that drift apart read each other's halos from DRAM. To ask more makes the
+ * deep, a quarter of them this one: tiles that drift apart read each other's halos from DRAM. To ask more makes the
  * slowest a brake, to ask less costs reads (docs/EXPERIMENTS.md). Only speed depends on it: a block that has waited in
  * vain once (others are not resident, or share their SM with other work) is `alone` from then on. */
 template <class S> __device__ __forceinline__ void keep_step(const wave &w, int step, unsigned *alone) {
   constexpr int PATIENCE = 300; /* looks at the counter, each a round trip to L2 */
   if (!w.progress) return;
-  const unsigned enough = w.before + (unsigned)step * gridDim.x + (S::roomy ? gridDim.x / 4 : 0);
+  const unsigned enough = w.before + (unsigned)step * gridDim.x + (S::deep ? gridDim.x / 4 : 0);
   unsigned begun; /* the counter only grows, and may wrap */
   asm volatile("atom.relaxed.gpu.global.add.u32 %0, [%1], 1;" : "=r"(begun) : "l"(w.progress) : "memory");
   if ((int)(begun + 1 - enough) >= 0) return;

@@ -1,8 +1,8 @@
 /* persistent: one cooperative launch advances many steps, with grid.sync() between them. A warp owns 128 points of a
- * row and marches up in z. It keeps sums in registers and reads neighbours through the caches: fields this small stay
- * in L2, and no pipeline must be filled again in every step. Pieces of the planes that neighbours wait for come first.
- * The block that finishes the last of them sets the neighbour's counter with a release at system scope; the neighbour's
- * blocks acquire it before their next step. */
+ * row and cut_layers up in z. It keeps sums in registers and reads neighbours through the caches: fields this small
+ * stay in L2, and no pipeline must be filled again in every step. Pieces of the planes that neighbours wait for come
+ * first. The block that finishes the last of them sets the neighbour's counter with a release at system scope; the
+ * neighbour's blocks acquire it before their next step. */
 #include <cooperative_groups.h>
 #include <cuda/atomic>
 #include "kernels/operations/operation.h"
@@ -114,7 +114,7 @@ static __device__ __forceinline__ void finish_plane(const kernel_args &a, const 
 }
 
 template <enum equation Q>
-static __device__ void march_piece(const kernel_args &a, const copies &c, int y, int x, zspan z) {
+static __device__ void update_piece(const kernel_args &a, const copies &c, int y, int x, zspan z) {
   const float *own = a.in + (ptrdiff_t)a.pitch * y + x;
   const ptrdiff_t plane = (ptrdiff_t)a.plane;
   float sums[2 * RADIUS][1][PACK] = {}, u[1][PACK], next[PACK], done[1][PACK];
@@ -186,7 +186,7 @@ __global__ void __launch_bounds__(THREADS, BLOCKS)
       const int tile = piece % c.tiles;
       const int x = tile % c.tiles_x * TILE_X + (int)threadIdx.x * PACK,
                 y = tile / c.tiles_x * ROWS + (int)threadIdx.y;
-      if (x < a.nx && y < a.ny) march_piece<Q>(a, others, y, x, piece_span(c, piece, a.nz));
+      if (x < a.nx && y < a.ny) update_piece<Q>(a, others, y, x, piece_span(c, piece, a.nz));
       if (piece < c.boundary) piece_done(p, c, step);
     }
     await_neighbours(p, step);

@@ -34,8 +34,8 @@ template <class Launch> int of_equation(enum equation q, const Launch &launch) {
   }
 }
 
-/* What layers along x add (absorb_layer_terms), for a sweep to add to the points that are in no other layer: those of rows
- * [y_begin, y_end) of planes [z_begin, z_end). A row has `lo` and `hi` points in layers. */
+/* What layers along x add (absorb_layer_terms), for the interior kernel to add to the points that are in no other
+ * layer: those of rows [y_begin, y_end) of planes [z_begin, z_end). A row has `lo` and `hi` points in layers. */
 struct layer_term_rows {
   const float *values;
   int lo, hi, pitch, high, first;
@@ -158,13 +158,13 @@ template <int N> struct choice {
 
 } // namespace stencil
 
-/* The launcher of a technique, whose kernels are technique::sweep<shape>, and its shapes for equation Q. */
+/* The launcher of a technique, whose kernels are technique::advance<shape>, and its shapes for equation Q. */
 #define STENCIL_LAUNCH(technique)                                                                            \
   template <class... Shapes>                                                                                 \
   static int technique##_launch(const kernel_args *args, void *stream,                                       \
                                 const stencil::layer_term_rows &layer_terms = {}) {                          \
     static const stencil::choice<sizeof...(Shapes)> shapes(                                                  \
-        stencil::variant_of<Shapes>(technique::sweep<Shapes>)...);                                           \
+        stencil::variant_of<Shapes>(technique::advance<Shapes>)...);                                         \
     return shapes.launch(args, stream, layer_terms);                                                         \
   }
 #define STENCIL_LAUNCHER(technique, ...)                                                                     \

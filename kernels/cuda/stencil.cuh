@@ -5,7 +5,7 @@
  * whom.
  *
  *   shape     a tile's size, its threads and its ring        place    where a block is
- *   copier    a thread's share of the copies of a plane      points   a thread's points and their sums
+ *   copier    a thread's part of the copies of a plane      points   a thread's points and their sums
  *   terms_pack, pack_layer_terms    terms of a thread's points, and what layers add to them: of multi_stage alone */
 #ifndef STENCIL_CUDA_STENCIL_CUH
 #define STENCIL_CUDA_STENCIL_CUH

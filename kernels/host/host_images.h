@@ -1,5 +1,5 @@
 /* How the host kernels `simd` store ghosts that are images (ghosts.h has the rules): which rows and which
- * ends of rows have images, found once a sweep or row. Vectors are stored from their registers to all their
+ * ends of rows have images, found once a launch or row. Vectors are stored from their registers to all their
  * places: what was stored around the cache is dear to read back. Ghosts at the ends of a row that lie in
  * cache lines of their own are stored with the padding beside them as whole lines, in large launches around the cache:
  * a store of a few floats would first fetch the line from memory, twice a row. Others are gathered from the
@@ -39,29 +39,29 @@ typedef struct ghost_line {
 } ghost_line;
 
 /* Where in memory, at the place of the point being computed, lies what a row asks for: of all planes of a group. */
-enum { ASKED_MOST = AHEAD_STREAMS + 3 };
-typedef struct asked {
-  const float *from[ASKED_MOST];
+enum { PREFETCH_MOST = AHEAD_ARRAYS + 3 };
+typedef struct prefetch_list {
+  const float *from[PREFETCH_MOST];
   int count;
-} asked;
+} prefetch_list;
 
-/* What every instruction set's sweep needs to know of a launch, besides its arguments. */
-typedef struct sweep {
+/* A launch for every instruction set: its arguments, and what follows from them. */
+typedef struct simd_launch {
   const kernel_args *args;
   const absorb_args *layers; /* NULL: none */
   bool large;                /* too large to be found in the cache by the next launch */
-  bool stream;               /* store around the cache */
+  bool around_cache;         /* new values are stored around the cache */
   bool columns;              /* a block's rows in columns (host_form) */
   host_ahead ahead;
   int ahead_rows; /* of a launch by itself, else 0: how far ahead of the computation it asks */
-  host_share share;
-  asked asked;
+  host_range range;
+  prefetch_list prefetch_list;
   bool whole; /* ghosts at the ends of rows are stored as whole lines, these: */
   ghost_line left, right;
   int x_middle_begin, x_middle_end; /* the points between have no image along x */
   int x_count;
   x_image x_images[2 * RADIUS];
-} sweep;
+} simd_launch;
 
 /* Images along y and z of the points of one row. */
 typedef struct row_images {
@@ -97,7 +97,7 @@ static inline int images_of(image to[2], int i, int n, ptrdiff_t stride, int lo,
 }
 
 /* Fills in the lines beside the ends of rows of whole vectors. */
-static inline void find_ghost_lines(sweep *s, int lanes) {
+static inline void find_ghost_lines(simd_launch *s, int lanes) {
   const kernel_args *a = s->args;
   const int lo = a->ghosts[FACE_X_LO], hi = a->ghosts[FACE_X_HI], last = a->nx - lanes;
   const bool wrap = lo == GHOST_WRAP;
@@ -112,8 +112,8 @@ static inline void find_ghost_lines(sweep *s, int lanes) {
   }
 }
 
-/* Fills in what a sweep with vectors of `lanes` does with images along x; `large` is set. */
-static inline void find_x_images(sweep *s, int lanes) {
+/* Fills in the images along x of a launch with vectors of `lanes`; `large` is set. */
+static inline void find_x_images(simd_launch *s, int lanes) {
   const kernel_args *a = s->args;
   const int nx = a->nx, lo = a->ghosts[FACE_X_LO], hi = a->ghosts[FACE_X_HI];
   s->x_middle_end = nx;
@@ -131,12 +131,12 @@ static inline void find_x_images(sweep *s, int lanes) {
 }
 
 /* Does a vector at x hold points with images along x? */
-static inline bool is_end(const sweep *s, int x, int lanes) {
+static inline bool is_end(const simd_launch *s, int x, int lanes) {
   return x < s->x_middle_begin || x + lanes > s->x_middle_end;
 }
 
 /* One bit for each lane of a vector at x: 0 where the point is held 0. */
-static inline unsigned lanes_kept(const sweep *s, int x) {
+static inline unsigned lanes_kept(const simd_launch *s, int x) {
   const kernel_args *a = s->args;
   const int last = a->nx - 1 - x;
   unsigned kept = ~0u;
@@ -146,7 +146,7 @@ static inline unsigned lanes_kept(const sweep *s, int x) {
 }
 
 /* Readies `t` for the rows of `planes` planes from z on, of points [x_begin, x_end). */
-static inline void strip_init(strip *t, const sweep *s, int z, int planes, int x_begin, int x_end) {
+static inline void strip_init(strip *t, const simd_launch *s, int z, int planes, int x_begin, int x_end) {
   const kernel_args *a = s->args;
   t->z = z, t->x_begin = x_begin, t->x_end = x_end;
   t->z_images = t->row_images = false;
@@ -170,7 +170,7 @@ static inline void find_row_images(strip *t, const kernel_args *a, int y, int pl
 }
 
 /* Stores the images along x of the strip's rows, one by one. */
-static inline void store_x_images(const strip *t, const sweep *s, int planes) {
+static inline void store_x_images(const strip *t, const simd_launch *s, int planes) {
   for (int i = 0; i < s->x_count; i++) {
     const x_image p = s->x_images[i];
     if (p.x < t->x_begin || p.x >= t->x_end) continue;

@@ -1,18 +1,18 @@
-/* Absorbing layers (absorb.h) in the sweep of the host kernels `simd`. Before a group's rows are computed, what their
- * layers add to the second derivative is summed on the stack, x first, then y, then z; the sweep adds it to the new
+/* Absorbing layers (absorb.h) in the host kernels `simd`. Before a group's rows are computed, what their
+ * layers add to the second derivative is summed on the stack, x first, then y, then z; the update adds it to the new
  * points while they are in registers. So u, the medium and the older u are visited once, and images are stored once.
  * Every psi that a point needs is computed anew: in the cache that is cheaper than to keep it from row to row, and a
- * share needs nothing of what another one does. */
+ * range needs nothing of what another one does. */
 #ifndef STENCIL_HOST_LAYERS_H
 #define STENCIL_HOST_LAYERS_H
 
 #include <string.h>
 #include "kernels/layers/absorb.h"
-#include "kernels/host_share.h"
+#include "kernels/host_range.h"
 
 enum {
   LAYERS_AHEAD = 3,                           /* rows */
-  PSI_MOST = GROUP + ABSORB_BEYOND,           /* psi that the points of a course need */
+  PSI_MOST = GROUP + ABSORB_BEYOND,           /* psi that the points of such rows need */
   LAYER_TERM_SLACK = 32,                      /* the longest vectors together */
   LAYER_TERM_ROW = BLOCK_X + LAYER_TERM_SLACK /* a vector may end beyond the block */
 };
@@ -98,7 +98,7 @@ typedef struct row_points {
 } row_points;
 
 /* Rows of a layer along y or z that follow each other inward; all pointers are to the points of one x. */
-typedef struct course {
+typedef struct inward_rows {
   int count;  /* rows, 1 or GROUP */
   int stored; /* psi to be stored: the rows' own and, where the slab ends in the layer, those after them */
   const float *u;            /* of the outermost row */
@@ -108,12 +108,12 @@ typedef struct course {
   float *psi_out[PSI_MOST], *zeta[GROUP], *sum[GROUP];
   int newest;      /* first of `count` psi_in that no row below has read */
   ptrdiff_t ahead; /* floats to what is to be brought to the cache meanwhile */
-} course;
+} inward_rows;
 
-/* The course of the rows of `at`, of one plane for axis 1, of ascending planes for axis 2; p: the place of the outermost.
- * sum[k]: of the row k of them. */
-static inline void course_find(course *c, const absorb_args *a, int axis, absorb_place p, row_points at,
-                               float *const sum[]) {
+/* Fills *c for the rows of `at`, of one plane for axis 1, of ascending planes for axis 2; p: the place of the
+ * outermost. sum[k]: of the row k of them. */
+static inline void inward_rows_find(inward_rows *c, const absorb_args *a, int axis, absorb_place p,
+                                    row_points at, float *const sum[]) {
   const absorb_axis *s = &a->axis[axis];
   const kernel_args *f = &a->field;
   const int count = at.planes, outer_z = p.inward > 0 ? at.z : at.z + count - 1,

@@ -5,7 +5,7 @@ typedef struct vec_axis {
   vec center, weight[5], slope[2], difference[2];
 } vec_axis;
 
-/* Coefficients of a course, or of points of a row: as absorb_axis has them. */
+/* Coefficients of inward rows, or of points of a row: as absorb_axis has them. */
 typedef struct vec_profile {
   vec a[GROUP], b[GROUP], psi_a[PSI_MOST], psi_b[PSI_MOST];
 } vec_profile;
@@ -56,9 +56,9 @@ INLINE void add_along(const vec_axis *c, const vec_profile *p, const float *u, p
 
 /* --- along y and z ---------------------------------------------------------------------------------------------- */
 
-/* Adds to the layer terms of one vector of a course's rows, `x` points on; `lanes` of it. */
-INLINE void add_course(const vec_axis *c, const vec_profile *p, const course *r, int x, const int count,
-                       const int lanes) {
+/* Adds to the layer terms of one vector of inward rows, `x` points on; `lanes` of it. */
+INLINE void add_inward_vector(const vec_axis *c, const vec_profile *p, const inward_rows *r, int x,
+                              const int count, const int lanes) {
   vec_state s;
 #pragma GCC unroll 8
   for (int t = 0; t < count + ABSORB_BEYOND; t++) s.psi[t] = load_lanes(r->psi_in[t] + x, lanes);
@@ -82,8 +82,8 @@ INLINE void add_course(const vec_axis *c, const vec_profile *p, const course *r,
   for (int t = count; t < r->stored; t++) store_lanes(r->psi_out[t] + x, s.psi[t], lanes);
 }
 
-/* Adds to the layer terms of `points` points of a course's rows; count: r->count, as a constant. */
-INLINE void add_rows(const absorb_args *a, int axis, const course *r, int points, const int count) {
+/* Adds to the layer terms of `points` points of inward rows; count: r->count, as a constant. */
+INLINE void add_rows(const absorb_args *a, int axis, const inward_rows *r, int points, const int count) {
   const vec_axis c = axis_of(a, axis);
   vec_profile p;
   for (int k = 0; k < count; k++)
@@ -93,15 +93,17 @@ INLINE void add_rows(const absorb_args *a, int axis, const course *r, int points
     p.psi_b[t] = vec_set(r->coefficients[3 * a->width + ABSORB_BEYOND + t]);
   }
   int x = 0;
-  for (; x + LANES <= points; x += LANES) add_course(&c, &p, r, x, count, LANES);
-  if (x < points) add_course(&c, &p, r, x, count, points - x);
+  for (; x + LANES <= points; x += LANES) add_inward_vector(&c, &p, r, x, count, LANES);
+  if (x < points) add_inward_vector(&c, &p, r, x, count, points - x);
 }
 
-static __attribute__((noinline)) void add_row(const absorb_args *a, int axis, const course *r, int points) {
+static __attribute__((noinline)) void add_row(const absorb_args *a, int axis, const inward_rows *r,
+                                              int points) {
   add_rows(a, axis, r, points, 1);
 }
 
-static __attribute__((noinline)) void add_group(const absorb_args *a, int axis, const course *r, int points) {
+static __attribute__((noinline)) void add_group(const absorb_args *a, int axis, const inward_rows *r,
+                                                int points) {
   add_rows(a, axis, r, points, GROUP);
 }
 
@@ -192,9 +194,9 @@ static __attribute__((noinline)) void add_ends(const absorb_args *a, row_points 
 INLINE void add_planes(const absorb_args *a, row_points rows, const absorb_place places[],
                        float *const sum[]) {
   const absorb_place first = places[0], last = places[rows.planes - 1];
-  course c;
+  inward_rows c;
   if (rows.planes == GROUP && first.inward && first.inward == last.inward) {
-    course_find(&c, a, 2, first.inward > 0 ? first : last, rows, sum);
+    inward_rows_find(&c, a, 2, first.inward > 0 ? first : last, rows, sum);
     add_group(a, 2, &c, rows.count);
     return;
   }
@@ -202,7 +204,7 @@ INLINE void add_planes(const absorb_args *a, row_points rows, const absorb_place
   one.planes = 1;
   for (int k = 0; k < rows.planes; k++, one.z++) {
     if (!places[k].inward) continue;
-    course_find(&c, a, 2, places[k], one, sum + k);
+    inward_rows_find(&c, a, 2, places[k], one, sum + k);
     add_row(a, 2, &c, rows.count);
   }
 }
@@ -233,7 +235,7 @@ INLINE void add_layers(const absorb_args *a, block b, int z, const int planes, i
   row_points one = rows;
   absorb_place at_z[GROUP];
   float *sum[GROUP];
-  course c;
+  inward_rows c;
   layer_terms->whole = at_y.inward != 0;
   for (int k = 0; k < planes; k++) {
     at_z[k] = absorb_locate(&a->axis[2], z + k);
@@ -245,7 +247,7 @@ INLINE void add_layers(const absorb_args *a, block b, int z, const int planes, i
   add_ends(a, rows, layer_terms);
   one.planes = 1;
   for (int k = 0; k < planes && at_y.inward; k++, one.z++) {
-    course_find(&c, a, 1, at_y, one, sum + k);
+    inward_rows_find(&c, a, 1, at_y, one, sum + k);
     add_row(a, 1, &c, rows.count);
   }
   add_planes(a, rows, at_z, sum);

@@ -1,8 +1,8 @@
 /* What sources add and receivers sample, points between points (operation.h), for one instruction set. */
 
-/* Adds to `sums` what a source's share has in rows [y_begin, y_end) of a tile; sets the bits of those points. */
-INLINE void add_share(const inject_args *a, const source_tile *t, const source_share *k, const int rows[2],
-                      float sums[TILE_Y][TILE_X], uint32_t bits[TILE_Y]) {
+/* Adds to `sums` what a source adds in rows [y_begin, y_end) of a tile; sets the bits of those points. */
+INLINE void add_source(const inject_args *a, const source_tile *t, const source_part *k, const int rows[2],
+                       float sums[TILE_Y][TILE_X], uint32_t bits[TILE_Y]) {
   const point_weights *p = &a->places[k->place];
   for (int iy = 0; iy < p->ny; iy++) {
     const int y = points_at(p->y, iy, a->field.ny);
@@ -23,15 +23,15 @@ static void inject(const inject_args *a, const source_tile *t, int y_begin, int 
   float sums[TILE_Y][TILE_X] = {{0}};
   uint32_t bits[TILE_Y] = {0};
   const int rows[2] = {larger(t->y, y_begin), smaller(t->y + TILE_Y, y_end)};
-  const source_share *const first = a->shares + t->first, *const end = first + t->count;
-  for (const source_share *k = first; k < end; k++)
-    if (k->signal >= 0) add_share(a, t, k, rows, sums, bits);
+  const source_part *const first = a->parts + t->first, *const end = first + t->count;
+  for (const source_part *k = first; k < end; k++)
+    if (k->signal >= 0) add_source(a, t, k, rows, sums, bits);
   for (int y = 0; y < TILE_Y; y++)
     for (uint32_t left = bits[y]; left; left &= left - 1) {
       const int x = __builtin_ctz(left);
       inject_store(a, t, t->y + y, t->x + x, sums[y][x]);
     }
-  for (const source_share *k = first; k < end; k++) {
+  for (const source_part *k = first; k < end; k++) {
     const point_weights *p = &a->places[k->place];
     const float value = k->signal < 0 ? a->signal[~k->signal] : NAN;
     if (!isnan(value) && p->y >= rows[0] && p->y < rows[1]) inject_impose(&a->field, t->z, p->y, p->x, value);

@@ -5,9 +5,9 @@
  *   - VECTORS vectors of each plane at a time, in an order that needs few registers: 1.2 to 1.5 times as fast with the
  * 16 of AVX2, up to 1.1 with AVX-512;
  *   - the middle of rows in a function that does nothing else: up to 1.08 times as fast in the caches;
- *   - blocks of y and x small enough that the planes of a group stay in the L2 cache while the sweep moves up
+ *   - blocks of y and x small enough that the planes of a group stay in the L2 cache while the computation moves up
  * in z;
- *   - software prefetch of the planes that enter (host_ask.h): rows are short, hardware prefetchers stop at every page;
+ *   - software prefetch of the planes that enter (host_prefetch.h): hardware prefetchers stop at every page;
  *   - stores that bypass the cache once a launch is too large to be found there by the next one. How large that is,
  *     the sizes of caches do not tell (others use them too), so `auto` also measures `simd_cached`, which never does;
  *   - columns of a block's rows, in kernels `simd_columns`: the 44 rows of a group's stencil stay in L1.
@@ -15,19 +15,19 @@
  *   - x neighbours shifted out of vectors loaded once, instead of two loads each, half of which cross a line. */
 #include "host_simd.h"
 #include "host_images.h"
-#include "kernels/host_share.h"
+#include "kernels/host_range.h"
 
-/* Sweeps over the blocks of a share. */
-static void simd_each_block(const host_isa *isa, sweep *s, host_share share) {
+/* Computes the blocks of a range. */
+static void simd_each_block(const host_isa *isa, simd_launch *s, host_range range) {
   const kernel_args *a = s->args;
   host_block *const run = isa->block_of(s);
   find_x_images(s, isa->lanes);
-  s->share = share;
+  s->range = range;
   const int rows = host_block_rows(a->nx);
-  for (int y = share.y_begin; y < share.y_end; y += rows)
+  for (int y = range.y_begin; y < range.y_end; y += rows)
     for (int x = 0; x < a->nx; x += BLOCK_X) {
-      block b = {x, smaller(x + BLOCK_X, a->nx), y, smaller(y + rows, share.y_end), 0};
-      run(s, b, share.z_begin, share.z_end);
+      block b = {x, smaller(x + BLOCK_X, a->nx), y, smaller(y + rows, range.y_end), 0};
+      run(s, b, range.z_begin, range.z_end);
     }
 }
 
@@ -41,21 +41,22 @@ void host_simd_launch(const host_isa *isa, enum host_form form, const kernel_arg
                       const absorb_args *layers, int part, int parts) {
   const equation_row *row = &EQUATIONS[a->equation];
   const size_t rows = (size_t)PREFETCH_ROWS * a->pitch;
-  sweep s = {.args = a, .layers = layers, .columns = form == HOST_COLUMNS, .ahead_rows = PREFETCH_ROWS};
+  simd_launch s = {.args = a, .layers = layers, .columns = form == HOST_COLUMNS, .ahead_rows = PREFETCH_ROWS};
   s.large = form != HOST_CACHED && simd_is_large(a);
-  s.stream = s.large && row->levels == 1; /* what is overwritten has just been read: it is in the cache */
-  s.ahead.stream[0] = a->in + rows + 4 * a->plane;
-  if (row->levels > 1) s.ahead.stream[1] = a->out + rows;
+  s.around_cache =
+      s.large && row->levels == 1; /* what is overwritten has just been read: it is in the cache */
+  s.ahead.array[0] = a->in + rows + 4 * a->plane;
+  if (row->levels > 1) s.ahead.array[1] = a->out + rows;
   for (int i = 0; i < row->media; i++)
-    if (a->medium[i]) s.ahead.stream[2 + i] = a->medium[i] + rows;
-  for (int l = 0; l < a->terms.memories; l++) s.ahead.stream[AHEAD_MEMORIES + l] = a->terms.memory[l] + rows;
-  simd_each_block(isa, &s, host_share_of(a, part, parts));
+    if (a->medium[i]) s.ahead.array[2 + i] = a->medium[i] + rows;
+  for (int l = 0; l < a->terms.memories; l++) s.ahead.array[AHEAD_MEMORIES + l] = a->terms.memory[l] + rows;
+  simd_each_block(isa, &s, host_range_of(a, part, parts));
 }
 
-void host_simd_share(const host_isa *isa, const kernel_args *a, const absorb_args *layers, host_share share,
+void host_simd_range(const host_isa *isa, const kernel_args *a, const absorb_args *layers, host_range range,
                      host_ahead ahead) {
-  sweep s = {.args = a, .layers = layers, .ahead = ahead};
-  simd_each_block(isa, &s, share);
+  simd_launch s = {.args = a, .layers = layers, .ahead = ahead};
+  simd_each_block(isa, &s, range);
 }
 
 const host_isa *host_isa_get(int index) {
@@ -68,8 +69,8 @@ const host_isa *host_isa_get(int index) {
   return index >= 0 && index < count ? sets[isa_first() + index] : NULL;
 }
 
-static int simd_layers_pieces(const void *args, int shares) {
-  return host_share_pieces(&((const absorb_args *)args)->field, shares);
+static int simd_layers_pieces(const void *args, int parts) {
+  return host_range_pieces(&((const absorb_args *)args)->field, parts);
 }
 
 #define KERNEL(kernel, form)                                                                                 \

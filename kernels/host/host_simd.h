@@ -4,17 +4,17 @@
 
 #include "kernels/layers/absorb.h"
 #include "base/isa.h"
-#include "kernels/host_share.h"
+#include "kernels/host_range.h"
 #include "kernels/operations/operation.h"
 
 /* Where in memory, at the place of the point being computed, lies what is to be brought to the cache meanwhile: of this
  * plane and the next ones of the group. NULL: nothing. */
-enum { AHEAD_MEMORIES = 2 + EQUATION_MEDIA, AHEAD_STREAMS = AHEAD_MEMORIES + MEMORIES_MAX };
+enum { AHEAD_MEMORIES = 2 + EQUATION_MEDIA, AHEAD_ARRAYS = AHEAD_MEMORIES + MEMORIES_MAX };
 typedef struct host_ahead {
-  const float *stream[AHEAD_STREAMS];
+  const float *array[AHEAD_ARRAYS];
 } host_ahead;
 
-enum { PREFETCH_ROWS = 1 /* how far ahead of the computation a plane that enters is asked for */ };
+enum { PREFETCH_ROWS = 1 /* how far ahead of the computation a plane that enters is prefetched */ };
 /* Bytes of output from which on launches of `simd` store around the cache; smaller ones are those of `simd_cached`. */
 enum { HOST_SIMD_LARGE = 8 << 20 };
 
@@ -30,13 +30,13 @@ enum host_form {
   HOST_FORMS
 };
 
-struct sweep;
-typedef void host_block(const struct sweep *s, block b, int z_begin, int z_end);
+struct simd_launch;
+typedef void host_block(const struct simd_launch *s, block b, int z_begin, int z_end);
 
 typedef struct host_isa {
   const char *name; /* "AVX-512", "AVX2+FMA", "portable C" */
   int lanes;        /* floats of a vector */
-  host_block *(*block_of)(const struct sweep *s);
+  host_block *(*block_of)(const struct simd_launch *s);
   host_inject *inject;
   host_sample *sample;
 } host_isa;
@@ -50,8 +50,8 @@ const host_isa *host_isa_get(int index);
 /* Does part `part` of `parts` of a launch, with the layers of its points, whose field is *a, or NULL. */
 void host_simd_launch(const host_isa *isa, enum host_form form, const kernel_args *a,
                       const absorb_args *layers, int part, int parts);
-/* Computes a share that the caller chose; what it stores stays in the cache. */
-void host_simd_share(const host_isa *isa, const kernel_args *a, const absorb_args *layers, host_share share,
+/* Computes a range that the caller chose; what it stores stays in the cache. */
+void host_simd_range(const host_isa *isa, const kernel_args *a, const absorb_args *layers, host_range range,
                      host_ahead ahead);
 
 #endif

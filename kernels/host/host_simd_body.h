@@ -4,11 +4,11 @@
  * always exist. Loads and stores of `out` are masked there. */
 #include <math.h>
 #include <stdbool.h>
-#include "host_ask.h"
+#include "host_prefetch.h"
 #include "host_images.h"
 #include "kernels/equations/terms.h"
 
-/* Everything in one function makes the sweep fast; a sanitizer's checks make such functions take gcc minutes. */
+/* Everything in one function makes the update fast; a sanitizer's checks make such functions take gcc minutes. */
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define INLINE static inline
 #else
@@ -37,7 +37,7 @@ typedef struct vec_weights {
 } vec_weights;
 
 /* Terms are summed for up to GROUP planes of VECTORS vectors at once: as many chains of additions as keep two
- * multiply-adders busy, which wait four cycles for each other's result. What they share is loaded once. Pointers walk by
+ * multiply-adders busy, which wait four cycles for each other's result. What they part is loaded once. Pointers walk by
  * one stride at a time and are opaque(): else the compiler keeps more values and addresses than there are registers, on
  * the stack or in vector registers, from where they come back by the ports that add and multiply. */
 
@@ -49,7 +49,7 @@ INLINE void load_vecs(vec v[VECTORS], const float *at, const int vectors) {
   }
 }
 
-/* The share of the canonical order that lies in planes z - 4 .. z: the weights of z - 4 .. z - 1 and the centre. */
+/* The part of the canonical order that lies in planes z - 4 .. z: the weights of z - 4 .. z - 1 and the centre. */
 INLINE void below(const vec_weights *w, const float *u, ptrdiff_t plane, const int planes, const int vectors,
                   vec acc[GROUP][VECTORS]) {
   const float *at = u - 4 * plane;
@@ -170,7 +170,7 @@ INLINE vec advance(const vec_weights *w, const kernel_args *a, const enum equati
 }
 
 /* Asks for the lines of `vectors` vectors of each plane from `next` on. */
-INLINE void ask_lines(const float *next, ptrdiff_t plane, const int planes, const int vectors) {
+INLINE void prefetch_lines(const float *next, ptrdiff_t plane, const int planes, const int vectors) {
 #pragma GCC unroll 4
   for (int k = 0; k < planes; k++, next += plane) {
     opaque(next);
@@ -185,7 +185,7 @@ INLINE void ask_lines(const float *next, ptrdiff_t plane, const int planes, cons
 /* New points of `vectors` vectors of each of `planes` (constants, at most VECTORS and GROUP) planes from place `at` on;
  * `lanes` of a vector, if it is only one. `layer_terms`: what layers add in the first plane, the others LAYER_TERM_ROW apart, or
  * NULL. */
-INLINE void update(const vec_weights *w, const sweep *s, const enum equation equation, const bool terms,
+INLINE void update(const vec_weights *w, const simd_launch *s, const enum equation equation, const bool terms,
                    ptrdiff_t at, const float *layer_terms, const int planes, const int vectors,
                    const int lanes, vec acc[GROUP][VECTORS]) {
   const kernel_args *a = s->args;
@@ -208,18 +208,22 @@ INLINE void update(const vec_weights *w, const sweep *s, const enum equation equ
     for (int i = 0; i < vectors; i++)
       acc[k][i] = advance(w, a, equation, terms, at + k * plane + i * LANES, lanes, acc[k][i],
                           layer_terms ? layer_terms + k * LAYER_TERM_ROW + i * LANES : NULL);
-  for (int i = 0; i < s->asked.count; i++) ask_lines(s->asked.from[i] + at, plane, planes, vectors);
+  for (int i = 0; i < s->prefetch_list.count; i++)
+    prefetch_lines(s->prefetch_list.from[i] + at, plane, planes, vectors);
 }
 
 /* `points` points, VECTORS whole vectors at a time, of a row of each plane, without images: nearly all there is to do.
- * What the loop reads of the sweep is copied: no store can change it, so it stays in registers. relaxing: 0, or of steps
- * forward how many relaxations there are, as a constant: 1.13 to 1.15 times as fast. */
-INLINE void sweep_middle(const vec_weights *w, const sweep *of, const enum equation equation,
-                         const bool terms, const int relaxing, ptrdiff_t at, const float *layer_terms,
-                         const int planes, int points) {
+ * What the loop reads of the launch is copied: no store can change it, so it stays in registers. relaxing: 0, or of
+ * steps forward how many relaxations there are, as a constant: 1.13 to 1.15 times as fast. */
+INLINE void update_middle(const vec_weights *w, const simd_launch *of, const enum equation equation,
+                          const bool terms, const int relaxing, ptrdiff_t at, const float *layer_terms,
+                          const int planes, int points) {
   kernel_args args = *of->args;
   if (relaxing) args.terms.memories = relaxing, args.terms.recalled = NULL, args.flat = false;
-  const sweep s = {.args = &args, .stream = of->stream, .ahead = of->ahead, .asked = of->asked};
+  const simd_launch s = {.args = &args,
+                         .around_cache = of->around_cache,
+                         .ahead = of->ahead,
+                         .prefetch_list = of->prefetch_list};
   for (const ptrdiff_t end = at + points; at < end; at += VECTORS * LANES) {
     float *out = args.out + at;
     vec acc[GROUP][VECTORS];
@@ -229,7 +233,7 @@ INLINE void sweep_middle(const vec_weights *w, const sweep *of, const enum equat
       opaque(out);
 #pragma GCC unroll 2
       for (int i = 0; i < VECTORS; i++) {
-        if (s.stream) /* NOLINT(bugprone-branch-clone): one store where a set of instructions has no other */
+        if (s.around_cache) /* NOLINT(bugprone-branch-clone): one store where a set of instructions has no other */
           vec_stream(out + i * LANES, acc[k][i]);
         else
           vec_store(out + i * LANES, acc[k][i]);
@@ -242,10 +246,10 @@ INLINE void sweep_middle(const vec_weights *w, const sweep *of, const enum equat
 /* The middle of a group: functions of their own, since among the code for ends of rows the loop takes more
  * instructions. */
 #define MIDDLE(name, equation, terms, relaxing, from)                                                        \
-  static __attribute__((noinline)) void name(const vec_weights *w, const sweep *s, ptrdiff_t at,             \
+  static __attribute__((noinline)) void name(const vec_weights *w, const simd_launch *s, ptrdiff_t at,       \
                                              const float *layer_terms, int points) {                         \
     (void)layer_terms;                                                                                       \
-    sweep_middle(w, s, equation, terms, relaxing, at, from, GROUP, points);                                  \
+    update_middle(w, s, equation, terms, relaxing, at, from, GROUP, points);                                 \
   }
 #define EQUATION(constant, name, ...)                                                                        \
   MIDDLE(name##_middle, EQUATION_##constant, false, 0, NULL)                                                 \
@@ -257,12 +261,13 @@ INLINE void sweep_middle(const vec_weights *w, const sweep *of, const enum equat
 #include "kernels/equations.def"
 #undef MIDDLE
 
-INLINE void middle_of(const vec_weights *w, const sweep *s, const enum equation equation, const bool terms,
-                      ptrdiff_t at, const float *layer_terms, const int planes, int points) {
+INLINE void middle_of(const vec_weights *w, const simd_launch *s, const enum equation equation,
+                      const bool terms, ptrdiff_t at, const float *layer_terms, const int planes,
+                      int points) {
   const kernel_args *a = s->args;
   const int relaxing = a->flat || a->terms.recalled ? 0 : a->terms.memories;
   if (planes < GROUP) {
-    sweep_middle(w, s, equation, terms, 0, at, layer_terms, planes, points);
+    update_middle(w, s, equation, terms, 0, at, layer_terms, planes, points);
     return;
   }
   switch (equation) {
@@ -290,7 +295,7 @@ INLINE void store_vec(float *out, vec v, int lanes, bool around_cache) {
 
 /* Stores new points of rows with images along y or z from registers to every place where they belong, since
  * what was stored around the cache is dear to read back. Points of held rows become 0. */
-INLINE void store_images(const sweep *s, const strip *t, float *out, const int planes, int lanes,
+INLINE void store_images(const simd_launch *s, const strip *t, float *out, const int planes, int lanes,
                          vec acc[GROUP][VECTORS]) {
   const kernel_args *a = s->args;
 #pragma GCC unroll 4
@@ -313,13 +318,13 @@ INLINE void store_line(const ghost_line *l, float *out, vec v, bool around_cache
 }
 
 /* A vector at an end of its rows, or of rows with images along y or z. */
-INLINE void sweep_edge(const vec_weights *w, const sweep *s, const enum equation equation, const bool terms,
-                       strip *t, int x, const float *layer_terms, const int planes) {
+INLINE void update_edge(const vec_weights *w, const simd_launch *s, const enum equation equation,
+                        const bool terms, strip *t, int x, const float *layer_terms, const int planes) {
   const kernel_args *a = s->args;
   const ptrdiff_t at = t->first + x;
   const int lanes = smaller(a->nx - x, LANES);
   const unsigned kept = lanes_kept(s, x);
-  const bool one_by_one = s->x_count > 0 && !s->whole && is_end(s, x, LANES), stream = s->stream;
+  const bool one_by_one = s->x_count > 0 && !s->whole && is_end(s, x, LANES), around_cache = s->around_cache;
   const bool left = s->whole && s->left.some && x == s->left.source,
              right = s->whole && s->right.some && x == s->right.source;
   const ptrdiff_t plane = (ptrdiff_t)a->plane;
@@ -331,7 +336,7 @@ INLINE void sweep_edge(const vec_weights *w, const sweep *s, const enum equation
 #pragma GCC unroll 4
   for (int k = 0; k < planes; k++) {
     float *row = a->out + t->first + k * plane;
-    store_vec(row + x, acc[k][0], lanes, stream);
+    store_vec(row + x, acc[k][0], lanes, around_cache);
     if (one_by_one) vec_store(t->ends[k] + (x - t->x_begin), acc[k][0]);
     if (left) store_line(&s->left, row, acc[k][0], s->large);
     if (right) store_line(&s->right, row, acc[k][0], s->large);
@@ -354,17 +359,17 @@ INLINE void prefetch_last(const kernel_args *a, const strip *t, const int planes
   for (int k = 0; k < planes; k++, last += a->plane) prefetch_near(last);
 }
 
-INLINE void sweep_rows(const vec_weights *w, const sweep *of, const enum equation equation, const bool terms,
-                       block b, int z, const int planes, layer_term_rows *layer_terms) {
+INLINE void update_rows(const vec_weights *w, const simd_launch *of, const enum equation equation,
+                        const bool terms, block b, int z, const int planes, layer_term_rows *layer_terms) {
   const kernel_args *a = of->args;
   const bool one_by_one = of->x_count > 0 && !of->whole;
-  const bool last_in_part = of->stream && b.x_end == a->nx && a->nx % LANES;
-  sweep now = *of;
-  const sweep *s = &now;
+  const bool last_in_part = of->around_cache && b.x_end == a->nx && a->nx % LANES;
+  simd_launch now = *of;
+  const simd_launch *s = &now;
   strip t;
   strip_init(&t, of, z, planes, b.x_begin, b.x_end);
   for (int y = b.y_begin; y < b.y_end; y++) {
-    now.asked = asked_at(of, b, z, y);
+    now.prefetch_list = prefetch_list_at(of, b, z, y);
     t.first = z * (ptrdiff_t)a->plane + y * (ptrdiff_t)a->pitch;
     find_row_images(&t, a, y, planes);
     if (one_by_one) prefetch_ghosts(a, &t, planes);
@@ -375,21 +380,21 @@ INLINE void sweep_rows(const vec_weights *w, const sweep *of, const enum equatio
 #define LAYER_TERMS(vectors)                                                                                 \
   (layer_terms ? layer_terms_at(layer_terms, x - b.x_begin, (vectors)*LANES) : NULL)
     for (; x < smaller(begin, b.x_end); x += LANES)
-      sweep_edge(w, s, equation, terms, &t, x, LAYER_TERMS(1), planes);
+      update_edge(w, s, equation, terms, &t, x, LAYER_TERMS(1), planes);
     const int step = VECTORS * LANES;
     for (int next; x + step <= end; x = next) {
       next = x + (layer_terms ? layer_terms_run(layer_terms, x - b.x_begin, end - x, step)
                               : (end - x) / step * step);
       middle_of(w, s, equation, terms, t.first + x, LAYER_TERMS(VECTORS), planes, next - x);
     }
-    for (; x < b.x_end; x += LANES) sweep_edge(w, s, equation, terms, &t, x, LAYER_TERMS(1), planes);
+    for (; x < b.x_end; x += LANES) update_edge(w, s, equation, terms, &t, x, LAYER_TERMS(1), planes);
 #undef LAYER_TERMS
     if (one_by_one) store_x_images(&t, s, planes);
   }
 }
 
-INLINE void sweep_block(const sweep *s, const enum equation equation, const bool terms, block b, int z_begin,
-                        int z_end, layer_term_rows *layer_terms) {
+INLINE void update_block(const simd_launch *s, const enum equation equation, const bool terms, block b,
+                         int z_begin, int z_end, layer_term_rows *layer_terms) {
   const kernel_args *a = s->args;
   vec_weights weights = {.center = vec_set(a->center), .two = vec_set(2)};
   for (int i = 0; i < EQUATION_MEDIA; i++) weights.scale[i] = vec_set(a->scale[i]);
@@ -408,9 +413,9 @@ INLINE void sweep_block(const sweep *s, const enum equation equation, const bool
       if (layer_terms && (columns > 1 || z == z_begin))
         layer_terms_init(layer_terms, s->layers, c.x_begin, c.x_end);
       if (planes == GROUP)
-        sweep_rows(w, s, equation, terms, c, z, GROUP, layer_terms);
+        update_rows(w, s, equation, terms, c, z, GROUP, layer_terms);
       else
-        sweep_rows(w, s, equation, terms, c, z, 1, layer_terms);
+        update_rows(w, s, equation, terms, c, z, 1, layer_terms);
     }
   }
   leave();
@@ -418,20 +423,20 @@ INLINE void sweep_block(const sweep *s, const enum equation equation, const bool
 
 /* With terms, or flat rows: apart, as they take registers from the rest. */
 #define EQUATION(constant, name, ...)                                                                        \
-  static void name##_block(const sweep *s, block b, int z_begin, int z_end) {                                \
-    sweep_block(s, EQUATION_##constant, false, b, z_begin, z_end, NULL);                                     \
+  static void name##_block(const simd_launch *s, block b, int z_begin, int z_end) {                          \
+    update_block(s, EQUATION_##constant, false, b, z_begin, z_end, NULL);                                    \
   }                                                                                                          \
-  static void name##_layers_block(const sweep *s, block b, int z_begin, int z_end) {                         \
+  static void name##_layers_block(const simd_launch *s, block b, int z_begin, int z_end) {                   \
     layer_term_rows layer_terms;                                                                             \
-    sweep_block(s, EQUATION_##constant, false, b, z_begin, z_end, &layer_terms);                             \
+    update_block(s, EQUATION_##constant, false, b, z_begin, z_end, &layer_terms);                            \
   }                                                                                                          \
-  static void name##_terms_block(const sweep *s, block b, int z_begin, int z_end) {                          \
+  static void name##_terms_block(const simd_launch *s, block b, int z_begin, int z_end) {                    \
     layer_term_rows layer_terms;                                                                             \
-    sweep_block(s, EQUATION_##constant, true, b, z_begin, z_end, s->layers ? &layer_terms : NULL);           \
+    update_block(s, EQUATION_##constant, true, b, z_begin, z_end, s->layers ? &layer_terms : NULL);          \
   }
 #include "kernels/equations.def"
 
-static host_block *block_of(const sweep *s) {
+static host_block *block_of(const simd_launch *s) {
   const bool terms = terms_any(&s->args->terms) || s->args->flat;
   switch (s->args->equation) {
 #define EQUATION(constant, name, ...)                                                                        \

@@ -1,6 +1,6 @@
 /* The oracle: every kernel must give the bits of this one. It is written to be read beside the order of operations in
  * docs/DESIGN.md, one line a step, and not for speed. */
-#include "kernels/host_share.h"
+#include "kernels/host_range.h"
 #include "kernels/equations/terms.h"
 
 host_kernel host_reference;
@@ -22,10 +22,10 @@ static float reference_stencil(const kernel_args *a, int z, int y, int x) {
 }
 
 void host_reference(const kernel_args *a, int part, int parts) {
-  const host_share share = host_share_of(a, part, parts);
+  const host_range range = host_range_of(a, part, parts);
   const bool reads_before = EQUATIONS[a->equation].levels > 1;
-  for (int z = share.z_begin; z < share.z_end; z++)
-    for (int y = share.y_begin; y < share.y_end; y++)
+  for (int z = range.z_begin; z < range.z_end; z++)
+    for (int y = range.y_begin; y < range.y_end; y++)
       for (int x = 0; x < a->nx; x++) {
         const ptrdiff_t at = (ptrdiff_t)a->plane * z + (ptrdiff_t)a->pitch * y + x;
         const float before = reads_before ? a->out[at] : 0;

@@ -29,8 +29,8 @@ int wavefront_cut(wavefront_args *a, int threads) {
 /* Planes of step k in a chunk. */
 static void wavefront_range(const wavefront_args *a, int chunk, int k, int *begin, int *end) {
   const int nz = a->field.nz;
-  *begin = chunk > 0 ? host_share_begin(nz, chunk, a->chunks) + RADIUS * k : 0;
-  *end = chunk < a->chunks - 1 ? host_share_begin(nz, chunk + 1, a->chunks) + RADIUS * k : nz;
+  *begin = chunk > 0 ? host_range_begin(nz, chunk, a->chunks) + RADIUS * k : 0;
+  *end = chunk < a->chunks - 1 ? host_range_begin(nz, chunk + 1, a->chunks) + RADIUS * k : nz;
 }
 
 /* Positions of the front in a chunk. */
@@ -48,26 +48,25 @@ long long wavefront_counts(const wavefront_args *a) {
 }
 
 /* What step k does in `tile` of `chunk` when the front is at position `at`; may be empty. */
-static host_share wavefront_share(const wavefront_args *a, int chunk, int tile, int k, int at) {
+static host_range wavefront_part(const wavefront_args *a, int chunk, int tile, int k, int at) {
   const int lower = wavefront_lean(a) * k;
   int first, begin, end, unused;
   wavefront_range(a, chunk, 0, &first, &unused);
   wavefront_range(a, chunk, k, &begin, &end);
   const int z = first + (at - k) * GROUP;
-  host_share share = {.z_begin = larger(z, begin), .z_end = smaller(z + GROUP, end)};
-  share.y_begin = tile == 0 ? 0 : tile * a->rows - lower;
-  share.y_end = tile == a->tiles - 1 ? a->field.ny : (tile + 1) * a->rows - lower;
-  return share;
+  host_range range = {.z_begin = larger(z, begin), .z_end = smaller(z + GROUP, end)};
+  range.y_begin = tile == 0 ? 0 : tile * a->rows - lower;
+  range.y_end = tile == a->tiles - 1 ? a->field.ny : (tile + 1) * a->rows - lower;
+  return range;
 }
 
-/* What sources add to the points of a share. */
-static void wavefront_inject(const wavefront_args *a, const kernel_args *field, int k, host_share share) {
+/* What sources add to the points of a range. */
+static void wavefront_inject(const wavefront_args *a, const kernel_args *field, int k, host_range range) {
   const wavefront_sources *s = &a->sources;
-  const inject_args args = {
-      .field = *field, .shares = s->shares, .places = s->places, .signal = s->signal[k]};
-  for (int i = s->plane_begin[share.z_begin]; i < s->plane_begin[share.z_end]; i++)
-    if (s->tiles[i].y + TILE_Y > share.y_begin && s->tiles[i].y < share.y_end)
-      host_isa_get(0)->inject(&args, &s->tiles[i], share.y_begin, share.y_end);
+  const inject_args args = {.field = *field, .parts = s->parts, .places = s->places, .signal = s->signal[k]};
+  for (int i = s->plane_begin[range.z_begin]; i < s->plane_begin[range.z_end]; i++)
+    if (s->tiles[i].y + TILE_Y > range.y_begin && s->tiles[i].y < range.y_end)
+      host_isa_get(0)->inject(&args, &s->tiles[i], range.y_begin, range.y_end);
 }
 
 /* The first of receivers [begin, end) of a layer whose row is not below y. */
@@ -90,14 +89,14 @@ static void wavefront_wait_for(const wavefront_args *a, int chunk, int tile, int
   while (atomic_load_explicit(done, memory_order_acquire) < count) pace_wait(&p, 0);
 }
 
-/* Does step k complete the points of a layer's receivers, as those of p, with a share of planes? Those that a seam cuts the
- * chunk below it completes, with its highest plane: by then the chunk above is farther up. */
-static bool wavefront_completes(const wavefront_args *a, int chunk, int k, host_share share,
+/* Does step k complete the points of a layer's receivers, as those of p, with a range of planes? Those that a seam cuts
+ * the chunk below it completes, with its highest plane: by then the chunk above is farther up. */
+static bool wavefront_completes(const wavefront_args *a, int chunk, int k, host_range range,
                                 const point_weights *p) {
   int lowest, seam;
   wavefront_range(a, chunk, k, &lowest, &seam);
   const int last = smaller(p->z + p->nz, seam) - 1;
-  return p->z >= lowest && p->z < seam && last >= share.z_begin && last < share.z_end;
+  return p->z >= lowest && p->z < seam && last >= range.z_begin && last < range.z_end;
 }
 
 /* What step k reads, and the one before it has written. */
@@ -105,8 +104,8 @@ static float *wavefront_field(const wavefront_args *a, int k) {
   return a->u[k % equation_states(a->field.equation)];
 }
 
-/* Samples the receivers whose points step k has completed with this share. */
-static void wavefront_sample(const wavefront_args *a, int chunk, int k, host_share share) {
+/* Samples the receivers whose points step k has completed with this range. */
+static void wavefront_sample(const wavefront_args *a, int chunk, int k, host_range range) {
   const wavefront_receivers *r = &a->receivers;
   const kernel_args *f = &a->field;
   const sample_args args = {.field = wavefront_field(a, k + 1),
@@ -116,44 +115,44 @@ static void wavefront_sample(const wavefront_args *a, int chunk, int k, host_sha
                             .nx = f->nx,
                             .receivers = r->places,
                             .samples = r->samples[k]};
-  const int begin = larger(share.z_begin - RADIUS, 0), end = smaller(share.z_end + RADIUS, f->nz);
+  const int begin = larger(range.z_begin - RADIUS, 0), end = smaller(range.z_end + RADIUS, f->nz);
   for (int layer = 2 * begin; layer < 2 * end; layer++) {
     const int first = r->layer_begin[layer], stop = r->layer_begin[layer + 1];
-    if (first == stop || !wavefront_completes(a, chunk, k, share, &r->places[first])) continue;
-    host_isa_get(0)->sample(&args, wavefront_receiver_at(r, first, stop, share.y_begin),
-                            wavefront_receiver_at(r, first, stop, share.y_end));
+    if (first == stop || !wavefront_completes(a, chunk, k, range, &r->places[first])) continue;
+    host_isa_get(0)->sample(&args, wavefront_receiver_at(r, first, stop, range.y_begin),
+                            wavefront_receiver_at(r, first, stop, range.y_end));
   }
 }
 
 /* What step k asks for on behalf of the first step's next position: one of the streams in, out, medium, so that every
- * step waits for its share of memory. Where the first step has come to the chunk's end that is a position of the tile
+ * step waits for its part of memory. Where the first step has come to the chunk's end that is a position of the tile
  * above: the later steps, which begin and end later, so ask for every position, too. */
 static host_ahead wavefront_ahead(const wavefront_args *a, int chunk, int tile, int k, int at) {
   const ptrdiff_t pitch = (ptrdiff_t)a->field.pitch, plane = (ptrdiff_t)a->field.plane;
   ptrdiff_t next = (k + 1) * GROUP * plane + k * wavefront_lean(a) * pitch;
-  const float *const from[AHEAD_STREAMS] = {a->u[0] + RADIUS * (plane + pitch), a->u[1], a->field.medium[0]};
+  const float *const from[AHEAD_ARRAYS] = {a->u[0] + RADIUS * (plane + pitch), a->u[1], a->field.medium[0]};
   host_ahead ahead = {{NULL}};
   int begin, end;
   wavefront_range(a, chunk, 0, &begin, &end);
   const int positions = (end - begin + GROUP - 1) / GROUP;
-  const bool turns = at + 1 >= positions;
-  if (turns && (tile == a->tiles - 1 || at + 1 >= 2 * positions)) return ahead;
-  if (turns) next += a->rows * pitch - positions * GROUP * plane;
-  for (int i = 0; i < AHEAD_STREAMS; i++)
-    if (i % a->steps == k && from[i]) ahead.stream[i] = from[i] + next;
+  const bool wraps = at + 1 >= positions;
+  if (wraps && (tile == a->tiles - 1 || at + 1 >= 2 * positions)) return ahead;
+  if (wraps) next += a->rows * pitch - positions * GROUP * plane;
+  for (int i = 0; i < AHEAD_ARRAYS; i++)
+    if (i % a->steps == k && from[i]) ahead.array[i] = from[i] + next;
   return ahead;
 }
 
-/* Step k of a share that is not empty, but for its receivers. */
-static void wavefront_advance(const wavefront_args *a, const host_isa *isa, int k, host_share share,
+/* Step k of a range that is not empty, but for its receivers. */
+static void wavefront_advance(const wavefront_args *a, const host_isa *isa, int k, host_range range,
                               host_ahead ahead) {
   absorb_args args = a->layers;
   args.field = a->field;
   args.field.in = wavefront_field(a, k);
   args.field.out = wavefront_field(a, k + 1);
   if (k & 1) absorb_swap(&args);
-  host_simd_share(isa, &args.field, args.width ? &args : NULL, share, ahead);
-  if (a->sources.tiles) wavefront_inject(a, &args.field, k, share);
+  host_simd_range(isa, &args.field, args.width ? &args : NULL, range, ahead);
+  if (a->sources.tiles) wavefront_inject(a, &args.field, k, range);
 }
 
 /* How many positions of the same tile in the chunk above must be done before a position of `chunk`.
@@ -181,10 +180,10 @@ static void wavefront_run_tile(const wavefront_args *a, const host_isa *isa, int
   for (int at = 0; at < positions; at++) {
     wavefront_wait(a, chunk, tile, at);
     for (int k = 0; k < a->steps; k++) {
-      const host_share share = wavefront_share(a, chunk, tile, k, at);
-      const bool some = share.z_begin < share.z_end;
-      if (some) wavefront_advance(a, isa, k, share, wavefront_ahead(a, chunk, tile, k, at));
-      if (some && a->receivers.samples[k]) wavefront_sample(a, chunk, k, share);
+      const host_range range = wavefront_part(a, chunk, tile, k, at);
+      const bool some = range.z_begin < range.z_end;
+      if (some) wavefront_advance(a, isa, k, range, wavefront_ahead(a, chunk, tile, k, at));
+      if (some && a->receivers.samples[k]) wavefront_sample(a, chunk, k, range);
     }
     atomic_store_explicit(&a->done[chunk * a->tiles + tile], a->before + at + 1, memory_order_release);
   }

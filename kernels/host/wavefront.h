@@ -23,7 +23,7 @@
 
 #include <stdatomic.h>
 #include "kernels/layers/absorb.h"
-#include "kernels/host_share.h"
+#include "kernels/host_range.h"
 #include "kernels/operations/operation.h"
 
 enum {
@@ -34,7 +34,7 @@ enum {
 typedef struct wavefront_sources {
   const source_tile *tiles;
   const int *plane_begin; /* of plane z: the first of `tiles` that is not below it */
-  const source_share *shares;
+  const source_part *parts;
   const point_weights *places;
   const float *signal[WAVEFRONT_DEPTH_MAX];
 } wavefront_sources;

@@ -2,7 +2,7 @@
  * them itself. Kernels `simd` do (host_layers.h). */
 #include <stdbool.h>
 #include "absorb.h"
-#include "kernels/host_share.h"
+#include "kernels/host_range.h"
 
 /* Adds to a point what its layers have for it, axis by axis. */
 static void absorb_add(const absorb_args *a, absorb_point at) {
@@ -21,9 +21,9 @@ static void absorb_add(const absorb_args *a, absorb_point at) {
 
 static void absorb_host(const void *args, int part, int parts) {
   const absorb_args *a = args;
-  const host_share share = host_share_of(&a->field, part, parts);
-  for (int z = share.z_begin; z < share.z_end; z++)
-    for (int y = share.y_begin; y < share.y_end; y++)
+  const host_range range = host_range_of(&a->field, part, parts);
+  for (int z = range.z_begin; z < range.z_end; z++)
+    for (int y = range.y_begin; y < range.y_end; y++)
       for (int x = 0; x < a->field.nx; x++) absorb_add(a, (absorb_point){z, y, x});
 }
 

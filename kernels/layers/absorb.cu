@@ -1,7 +1,7 @@
-/* The absorbing layers on a CUDA device, two launches for what a range of planes has of the shell. The shell is three
- * kinds of boxes without overlap: all points of the layers along z; of the other planes those along y; of what remains
- * those along x. What a point reads along its layer's axis its neighbours there read too, so it is passed on in
- * registers:
+/* The absorbing layers on a CUDA device, two launches for what a range of planes has of the layer_region. The
+ * layer_region is three kinds of boxes without overlap: all points of the layers along z; of the other planes those
+ * along y; of what remains those along x. What a point reads along its layer's axis its neighbours there read too, so
+ * it is passed on in registers:
  *
  *   along x, of all rows: a warp takes the layer of a row, a point a lane, and lanes shuffle. Of points that are also in
  *     another layer it leaves the layer term.
@@ -24,7 +24,7 @@ enum {
   ASKED = 2  /* points along a layer that a thread has asked for before it comes to them */
 };
 
-struct shell {
+struct layer_region {
   span y, z;
   unsigned tiles_x; /* of LANES points */
   bool images;      /* does any face reflect or wrap? */
@@ -47,7 +47,7 @@ static __device__ __forceinline__ float with_layer_term(const kernel_args &f, pt
   return TERMS ? terms_add(&f, at, gain, layer_term, out) : fmaf(gain, layer_term, out);
 }
 
-/* Of one point in a layer along y or z: what its turn needs from memory besides what the turns before have read. */
+/* Of one point in a layer along y or z: what an iteration needs from memory besides what those before have read. */
 struct operands {
   float u, before, zeta, out, medium,
       layer_term; /* u four points further on, psi three; the rest of the point itself */
@@ -96,7 +96,7 @@ template <int AXIS, bool TERMS> struct revisit {
     const float *c = s.coefficients + (2 * a.width + i + k);
     psi[k] = absorb_psi(c[0], c[a.width + ABSORB_BEYOND], a.difference, u + RADIUS + k, 1, before);
   }
-  /* Loads what the turn `n` turns on needs, to be there by then. */
+  /* Loads what the iteration `n` later needs. */
   __device__ __forceinline__ void ask(int n) {
     const kernel_args &f = a.field;
     const ptrdiff_t then = at + n * step;
@@ -106,7 +106,7 @@ template <int AXIS, bool TERMS> struct revisit {
         point_gain_at(&f, then),        layer_term < 0 ? 0 : a.layer_terms[layer_term + n * layer_term_step]};
   }
   /* Finishes the point and goes on to the next, of which `left` are left. */
-  __device__ __forceinline__ void turn(int left) {
+  __device__ __forceinline__ void iterate(int left) {
     const operands now = next[0];
     const ptrdiff_t here = at, here_state = state;
     const float *c = s.coefficients + i;
@@ -143,7 +143,7 @@ template <int AXIS, bool TERMS>
 static __device__ __forceinline__ void revisit_layer(const absorb_args &a, bool images, int count,
                                                      const absorb_point &p) {
   revisit<AXIS, TERMS> r(a, images, count, p);
-  for (int left = count - 1; left >= 0; left--) r.turn(left);
+  for (int left = count - 1; left >= 0; left--) r.iterate(left);
 }
 
 /* Rows [y, y_end) of a plane, at most ROWS. */
@@ -186,7 +186,7 @@ struct row_lane {
   }
   __device__ __forceinline__ bool exists(int j) const { return rows.y + j < rows.y_end; }
   /* Is the point in no other layer? */
-  __device__ __forceinline__ bool finishes(const shell &s, int j) const {
+  __device__ __forceinline__ bool finishes(const layer_region &s, int j) const {
     const int y = rows.y + j;
     return owns && rows.z >= s.z.lo && rows.z < s.z.hi && y >= s.y.lo && y < s.y.hi;
   }
@@ -234,7 +234,8 @@ struct row_lane {
 
 /* The points of a segment of these rows. */
 template <bool TERMS>
-static __device__ __forceinline__ void revisit_segment(const absorb_args &a, const shell &s, row_lane &lane) {
+static __device__ __forceinline__ void revisit_segment(const absorb_args &a, const layer_region &s,
+                                                       row_lane &lane) {
   const kernel_args &f = a.field;
   const row_group &rows = lane.rows;
   float out[ROWS], medium[ROWS];
@@ -257,7 +258,7 @@ static __device__ __forceinline__ void revisit_segment(const absorb_args &a, con
 /* Rows of the layers along x. */
 template <bool TERMS>
 static __global__ void __launch_bounds__(BLOCK, 4)
-    add_in_rows(const __grid_constant__ absorb_args a, const __grid_constant__ shell s) {
+    add_in_rows(const __grid_constant__ absorb_args a, const __grid_constant__ layer_region s) {
   const int row = (int)(blockIdx.x * WARPS + threadIdx.x / LANES) * ROWS;
   const row_group rows = {a.field.z_begin + (int)blockIdx.y, row, a.field.ny};
   if (row >= a.field.ny) return;
@@ -271,7 +272,7 @@ static __global__ void __launch_bounds__(BLOCK, 4)
 /* Layers along y and z. */
 template <bool TERMS>
 static __global__ void __launch_bounds__(BLOCK, 3)
-    add(const __grid_constant__ absorb_args a, const __grid_constant__ shell s) {
+    add(const __grid_constant__ absorb_args a, const __grid_constant__ layer_region s) {
   const int lane = (int)(threadIdx.x % LANES), warp = (int)(threadIdx.x / LANES);
   unsigned block = blockIdx.x;
   if (block < s.along_z.blocks()) {
@@ -295,9 +296,9 @@ static layers layers_of(const span &s, unsigned tiles_x, int others, int width) 
   return l;
 }
 
-static shell shell_of(const absorb_args &a) {
+static layer_region layer_region_of(const absorb_args &a) {
   const kernel_args &f = a.field;
-  shell s = {};
+  layer_region s = {};
   s.y = span_of(a.axis[1], 0, f.ny), s.z = span_of(a.axis[2], f.z_begin, f.z_end);
   s.tiles_x = blocks_for(f.nx, LANES);
   for (int face = 0; face < FACE_COUNT; face++) s.images = s.images || f.ghosts[face] != GHOST_KEEP;
@@ -306,7 +307,8 @@ static shell shell_of(const absorb_args &a) {
   return s;
 }
 
-template <bool TERMS> static int launch(absorb_args a, const shell &s, bool rows, cudaStream_t stream) {
+template <bool TERMS>
+static int launch(absorb_args a, const layer_region &s, bool rows, cudaStream_t stream) {
   constexpr int GRID_MAX = 65535; /* planes that a launch may have */
   const unsigned blocks = s.along_z.blocks() + s.along_y.blocks();
   const int end = a.field.z_end;
@@ -323,7 +325,7 @@ template <bool TERMS> static int launch(absorb_args a, const shell &s, bool rows
 
 static int launch_of(const absorb_args &a, bool rows, void *stream) {
   const auto of_terms = terms_any(&a.field.terms) ? launch<true> : launch<false>;
-  return of_terms(a, shell_of(a), rows, static_cast<cudaStream_t>(stream));
+  return of_terms(a, layer_region_of(a), rows, static_cast<cudaStream_t>(stream));
 }
 
 } // namespace absorbing

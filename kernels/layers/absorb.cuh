@@ -5,11 +5,12 @@
 #include <cuda_runtime.h>
 #include "absorb.h"
 
-/* What comes before a sweep of points in no layer along y or z and the walks through the other points
+/* The launch before the interior kernel, of points in no layer along y or z, and before that of the other points
  * (absorb_whole.cuh): leaves what layers along x add in args->layer_terms (absorb_layer_terms). A row of layer terms has at most
  * BEFORE_PITCH floats, one of the field at least BEFORE_POINTS. */
 extern "C" int absorb_cuda_before(const absorb_args *args, void *stream);
-/* What comes after a sweep that has added these to the points of layers along x alone: all that other layers add. */
+/* The launch after an interior kernel that has added these to the points of layers along x alone: all that other layers
+ * add. */
 extern "C" int absorb_cuda_others(const absorb_args *args, void *stream);
 
 /* What brings a kernel and the layers of its points (kernel.layers). */
@@ -36,7 +37,7 @@ struct layers {
   __host__ __device__ unsigned blocks() const { return boxes * tiles * pieces; }
 };
 
-/* A block's share of its layers' points: `count` of them, the first at `at` along the axis. */
+/* A block's part of its layers' points: `count` of them, the first at `at` along the axis. */
 struct piece {
   unsigned tile;
   int at, count;

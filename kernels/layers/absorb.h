@@ -43,11 +43,11 @@ typedef struct absorb_args {
   float *layer_terms;  /* absorb_layer_terms; NULL without layers along x */
 } absorb_args;
 
-/* How the layer terms of layers along x lie in memory: (planes, ny, pitch). A layer term is what a layer added to a point,
- * d(psi)/ds + zeta, to be multiplied by the medium. Layer terms are kept in place of zeta: zeta before a step is the layer term
- * minus d(psi)/ds of the old psi. So a launch that makes layer terms for the sweep (absorb_cuda_before) need not store zeta
- * as well. The layer terms of each layer lie together, since the tiles that need one do not need the other, and packs of
- * four as in the field. What is no layer's point in them stays 0. */
+/* How the layer terms of layers along x lie in memory: (planes, ny, pitch). A layer term is what a layer added to a
+ * point, d(psi)/ds + zeta, to be multiplied by the medium. Layer terms are kept in place of zeta: zeta before a step is
+ * the layer term minus d(psi)/ds of the old psi. So a launch that makes layer terms for the interior kernel
+ * (absorb_cuda_before) need not store zeta as well. The layer terms of each layer lie together, since the tiles that
+ * need one do not need the other, and packs of four as in the field. What is no layer's point in them stays 0. */
 typedef struct absorb_layer_terms {
   int planes; /* nz of each layer, those of the low one first */
   int pitch;  /* floats of a row, whole packs */

@@ -2,7 +2,7 @@
  * compiler makes vectors, once for each set of instructions. */
 #include "surplus.h"
 #include "base/isa.h"
-#include "kernels/host_share.h"
+#include "kernels/host_range.h"
 
 enum { RUN = 256 /* points, the most at a time */ };
 
@@ -14,16 +14,16 @@ enum { RUN = 256 /* points, the most at a time */ };
 HOST_ISAS(SURPLUS_ROWS)
 
 /* Points from p to before `end` in its row. */
-static void surplus_do(const surplus_args *a, const surplus_shell *shell, absorb_point p, int end) {
+static void surplus_do(const surplus_args *a, const surplus_region *region, absorb_point p, int end) {
   for (; p.x < end; p.x += RUN) {
     const int n = smaller(RUN, end - p.x);
-    surplus_run r = surplus_run_of(a, shell, p);
+    surplus_run r = surplus_run_of(a, region, p);
     if (a->kind == SURPLUS_STEP) {
       HOST_ISA_OF(surplus_run)(a, &r, n);
       continue;
     }
     for (absorb_point q = p; q.x < p.x + n; q.x++) {
-      r = surplus_run_of(a, shell, q);
+      r = surplus_run_of(a, region, q);
       surplus_finish(a, surplus_at(&a->layers, q), &r);
     }
   }
@@ -33,16 +33,16 @@ static void surplus_host(const void *args, int part, int parts) {
   const surplus_args *a = args;
   const surplus_layers *s = &a->layers;
   const absorb_axis *x = &s->axis[0];
-  const surplus_shell shell = surplus_shell_of(s, 0, s->nz);
-  const int rows = (a->field.z_end - a->field.z_begin) * s->ny, end = host_share_begin(rows, part + 1, parts);
-  for (int row = host_share_begin(rows, part, parts); row < end; row++) {
+  const surplus_region region = surplus_region_of(s, 0, s->nz);
+  const int rows = (a->field.z_end - a->field.z_begin) * s->ny, end = host_range_begin(rows, part + 1, parts);
+  for (int row = host_range_begin(rows, part, parts); row < end; row++) {
     absorb_point p = {a->field.z_begin + row / s->ny, row % s->ny, 0};
-    surplus_do(a, &shell, p, x->lo);
+    surplus_do(a, &region, p, x->lo);
     p.x = x->lo;
     if (surplus_locate(&s->axis[1], p.y).inward || surplus_locate(&s->axis[2], p.z).inward)
-      surplus_do(a, &shell, p, s->nx - x->hi);
+      surplus_do(a, &region, p, s->nx - x->hi);
     p.x = s->nx - x->hi;
-    surplus_do(a, &shell, p, s->nx);
+    surplus_do(a, &region, p, s->nx);
   }
 }
 

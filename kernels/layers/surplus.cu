@@ -10,7 +10,7 @@ enum { BLOCK = 256, WARP = 32, EACH = 2, PART = WARP * EACH /* points of a warp 
 
 /* How the planes of a launch are cut. */
 struct cut {
-  surplus_shell own, all;  /* of the slab's planes; of the launch's */
+  surplus_region own, all; /* of the slab's planes; of the launch's */
   unsigned rows, parts;    /* whole rows; warps of one of them */
   unsigned whole, of_ends; /* blocks of all these; blocks of the ends of a plane's rows */
 };
@@ -21,10 +21,10 @@ static __device__ __forceinline__ absorb_point row_of(const surplus_args &a, con
   const absorb_axis &y = s.axis[1];
   const unsigned ny = (unsigned)s.ny, of_layers = (unsigned)(y.lo + y.hi),
                  low = (unsigned)(c.all.low - a.field.z_begin) * ny,
-                 ring = (unsigned)(c.all.high - c.all.low) * of_layers;
+                 framed = (unsigned)(c.all.high - c.all.low) * of_layers;
   if (row < low) return {a.field.z_begin + (int)(row / ny), (int)(row % ny), 0};
   row -= low;
-  if (row >= ring) return {c.all.high + (int)((row - ring) / ny), (int)((row - ring) % ny), 0};
+  if (row >= framed) return {c.all.high + (int)((row - framed) / ny), (int)((row - framed) % ny), 0};
   const int line = (int)(row % of_layers);
   return {c.all.low + (int)(row / of_layers), line < y.lo ? line : s.ny - (int)of_layers + line, 0};
 }
@@ -69,7 +69,7 @@ static __device__ __forceinline__ void find(const surplus_args &a, const cut &c,
   const int z = c.all.low + (int)(block / c.of_ends), rows = s.ny - y.lo - y.hi;
   const int start = x.lo > 0 ? 0 : s.nx - (int)ends;
   p.run = surplus_run_of(&a, &c.own, {z, y.lo, start});
-  p.run.at -= start, p.run.shell += first;
+  p.run.at -= start, p.run.stored += first;
 #pragma unroll
   for (int j = 0; j < EACH; j++) {
     const unsigned t = first + j * WARP;
@@ -88,34 +88,34 @@ template <int AXES> struct known {
 template <bool WHOLE>
 static __device__ __forceinline__ void load(const surplus_args &a, const points<WHOLE> &p, int j,
                                             known<points<WHOLE>::AXES> &k) {
-  const ptrdiff_t at = p.run.at + p.at[j], shell = p.run.shell + j * WARP;
+  const ptrdiff_t at = p.run.at + p.at[j], stored = p.run.stored + j * WARP;
 #pragma unroll
   for (int i = 0; i < points<WHOLE>::AXES; i++) k.chi[i] = p.chi(i, j) ? *p.chi(i, j) : 0;
   if (!p.run.own) return;
-  k.missing = a.missing[shell], k.before = a.before[shell];
+  k.missing = a.missing[stored], k.before = a.before[stored];
   if (a.image) k.image = a.image[at];
   if (!a.field.terms.memories) return;
-  k.last = a.last[shell], k.kappa = a.field.terms.loss[at];
+  k.last = a.last[stored], k.kappa = a.field.terms.loss[at];
 #pragma unroll
   for (int l = 0; l < MEMORIES_MAX; l++)
-    if (l < a.field.terms.memories) k.memory[l] = a.memory[l][shell];
+    if (l < a.field.terms.memories) k.memory[l] = a.memory[l][stored];
 }
 
 template <bool WHOLE>
 static __device__ __forceinline__ void store(const surplus_args &a, const points<WHOLE> &p, int j,
                                              const known<points<WHOLE>::AXES> &k) {
-  const ptrdiff_t at = p.run.at + p.at[j], shell = p.run.shell + j * WARP;
+  const ptrdiff_t at = p.run.at + p.at[j], stored = p.run.stored + j * WARP;
 #pragma unroll
   for (int i = 0; i < points<WHOLE>::AXES; i++)
     if (p.chi(i, j)) *p.chi(i, j) = k.chi[i];
   if (!p.run.own) return;
-  a.missing[shell] = k.missing, a.before[shell] = k.before;
+  a.missing[stored] = k.missing, a.before[stored] = k.before;
   if (a.image) a.image[at] = k.image;
   if (!a.field.terms.memories) return;
-  a.last[shell] = k.last;
+  a.last[stored] = k.last;
 #pragma unroll
   for (int l = 0; l < MEMORIES_MAX; l++)
-    if (l < a.field.terms.memories) a.memory[l][shell] = k.memory[l];
+    if (l < a.field.terms.memories) a.memory[l][stored] = k.memory[l];
 }
 
 /* As surplus_step. */
@@ -178,7 +178,7 @@ static __device__ __forceinline__ void finish(const surplus_args &a, const point
 #pragma unroll
   for (int j = 0; j < EACH; j++) {
     surplus_run one = p.run;
-    one.at += p.at[j], one.shell += j * WARP;
+    one.at += p.at[j], one.stored += j * WARP;
     one.chi[0] = p.chi_x[j], one.coefficients[0] = a.layers.axis[0].coefficients + p.along_x[j].i;
     float e = 0;
 #pragma unroll
@@ -220,12 +220,12 @@ extern "C" int operation_surplus_cuda(const void *args, void *stream) {
   const surplus_layers &s = a.layers;
   const absorb_axis &x = s.axis[0], &y = s.axis[1];
   const int begin = a.field.z_begin, end = a.field.z_end;
-  cut c = {surplus_shell_of(&s, 0, s.nz), surplus_shell_of(&s, begin, end), 0, part_of(s.nx, PART), 0, 0};
-  const int ring = c.all.high - c.all.low;
-  c.rows = (unsigned)((end - begin - ring) * s.ny + ring * (y.lo + y.hi));
+  cut c = {surplus_region_of(&s, 0, s.nz), surplus_region_of(&s, begin, end), 0, part_of(s.nx, PART), 0, 0};
+  const int framed = c.all.high - c.all.low;
+  c.rows = (unsigned)((end - begin - framed) * s.ny + framed * (y.lo + y.hi));
   c.whole = part_of((ptrdiff_t)c.rows * c.parts, BLOCK / WARP);
   c.of_ends = part_of((ptrdiff_t)(s.ny - y.lo - y.hi) * (x.lo + x.hi), BLOCK * EACH);
-  const unsigned blocks = c.whole + (unsigned)ring * c.of_ends;
+  const unsigned blocks = c.whole + (unsigned)framed * c.of_ends;
   if (blocks == 0) return cudaSuccess;
   (a.kind == SURPLUS_STEP ? each<SURPLUS_STEP>
                           : each<SURPLUS_END>)<<<blocks, BLOCK, 0, static_cast<cudaStream_t>(stream)>>>(a, c);

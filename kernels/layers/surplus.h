@@ -28,7 +28,7 @@ typedef struct surplus_seen {
 enum { SURPLUS_STEPS = 2 };
 
 /* Points of the planes [field.z_begin, field.z_end) that lie in layers. The arrays of own points have a value for each
- * of these, plane after plane (surplus_shell). */
+ * of these, plane after plane (surplus_region). */
 typedef struct surplus_args {
   enum surplus_kind kind;
   surplus_layers layers;
@@ -44,39 +44,40 @@ typedef struct surplus_args {
 } surplus_args;
 extern const operation operation_surplus;
 
-/* The points of layers in the planes of a slab: all in planes below `low` and from `high` on, `ring` in the others. */
-typedef struct surplus_shell {
+/* The points of layers in the planes of a slab: `full` in each plane below `low` and from `high` on, `frame` in each of
+ * the others. */
+typedef struct surplus_region {
   int low, high;
-  ptrdiff_t full, ring;
-} surplus_shell;
+  ptrdiff_t full, frame;
+} surplus_region;
 
 GHOSTS_INLINE int surplus_between(int at, int least, int most) {
   return at < least ? least : at > most ? most : at;
 }
 
 /* Of the planes [begin, end). */
-GHOSTS_INLINE surplus_shell surplus_shell_of(const surplus_layers *s, int begin, int end) {
+GHOSTS_INLINE surplus_region surplus_region_of(const surplus_layers *s, int begin, int end) {
   const absorb_axis *x = &s->axis[0], *y = &s->axis[1], *z = &s->axis[2];
   const ptrdiff_t nx = s->nx, rows = y->lo + y->hi;
-  surplus_shell of = {surplus_between(z->lo - z->origin, begin, end), 0, nx * s->ny,
-                      rows * nx + (s->ny - rows) * (x->lo + x->hi)};
+  surplus_region of = {surplus_between(z->lo - z->origin, begin, end), 0, nx * s->ny,
+                       rows * nx + (s->ny - rows) * (x->lo + x->hi)};
   of.high = surplus_between(z->points - z->hi - z->origin, of.low, end);
   return of;
 }
 
 /* Points of layers in the planes from `begin` to before `z`. */
-GHOSTS_INLINE ptrdiff_t surplus_count(const surplus_shell *s, int begin, int z) {
-  const int ring = surplus_between(z, s->low, s->high) - s->low;
-  return (z - begin - ring) * s->full + ring * s->ring;
+GHOSTS_INLINE ptrdiff_t surplus_count(const surplus_region *s, int begin, int z) {
+  const int framed = surplus_between(z, s->low, s->high) - s->low;
+  return (z - begin - framed) * s->full + framed * s->frame;
 }
 
 /* Which point of its plane's it is. */
-GHOSTS_INLINE ptrdiff_t surplus_in_plane(const surplus_layers *s, const surplus_shell *shell,
+GHOSTS_INLINE ptrdiff_t surplus_in_plane(const surplus_layers *s, const surplus_region *region,
                                          absorb_point p) {
   const absorb_axis *x = &s->axis[0], *y = &s->axis[1];
   const ptrdiff_t nx = s->nx, ends = x->lo + x->hi;
-  if (p.z < shell->low || p.z >= shell->high || p.y < y->lo) return p.y * nx + p.x;
-  if (p.y >= s->ny - y->hi) return shell->ring - (s->ny - p.y) * nx + p.x;
+  if (p.z < region->low || p.z >= region->high || p.y < y->lo) return p.y * nx + p.x;
+  if (p.y >= s->ny - y->hi) return region->frame - (s->ny - p.y) * nx + p.x;
   return y->lo * nx + (p.y - y->lo) * ends + (p.x < x->lo ? p.x : p.x - (nx - ends));
 }
 
@@ -104,19 +105,20 @@ GHOSTS_INLINE float surplus_lacks(float u, float l, float had, float before, flo
 typedef struct surplus_run {
   float *chi[ABSORB_AXES]; /* of the first point; NULL: it lies in no layer of the axis */
   const float *coefficients[ABSORB_AXES];
-  int along;           /* of x: how these follow each other */
-  ptrdiff_t at, shell; /* of the first point: in fields, in arrays of own points */
+  int along;            /* of x: how these follow each other */
+  ptrdiff_t at, stored; /* the first point: in fields, in arrays of layer points */
   bool own;
 } surplus_run;
 
-/* `shell`: of the slab's own planes. */
-GHOSTS_INLINE surplus_run surplus_run_of(const surplus_args *a, const surplus_shell *shell, absorb_point p) {
+/* `region`: of the slab's own planes. */
+GHOSTS_INLINE surplus_run surplus_run_of(const surplus_args *a, const surplus_region *region,
+                                         absorb_point p) {
   const surplus_layers *s = &a->layers;
   const int place[ABSORB_AXES] = {p.x, p.y, p.z};
   surplus_run r;
   r.along = 1, r.own = p.z >= 0 && p.z < s->nz;
   r.at = (ptrdiff_t)a->field.plane * p.z + (ptrdiff_t)a->field.pitch * p.y + p.x;
-  r.shell = r.own ? surplus_count(shell, 0, p.z) + surplus_in_plane(s, shell, p) : 0;
+  r.stored = r.own ? surplus_count(region, 0, p.z) + surplus_in_plane(s, region, p) : 0;
   POINTS_UNROLL for (int i = 0; i < ABSORB_AXES; i++) {
     const absorb_place in = surplus_locate(&s->axis[i], place[i]);
     r.chi[i] = in.inward ? surplus_chi(s, i, p) : NULL;
@@ -126,7 +128,7 @@ GHOSTS_INLINE surplus_run surplus_run_of(const surplus_args *a, const surplus_sh
   return r;
 }
 
-/* Adds the share of an axis to e, and its share of the step before to `before`, at `n` points; `along`: from a point's
+/* Adds the part of an axis to e, and its part of the step before to `before`, at `n` points; `along`: from a point's
  * coefficients to the next one's. */
 SURPLUS_INLINE void surplus_along(const float *c, int width, int along, const float *mu, float *chi, float *e,
                                   float *before, int n) {
@@ -144,13 +146,13 @@ SURPLUS_INLINE void surplus_undamp(const surplus_args *a, const surplus_run *r, 
   const float *kappa = t->loss + r->at;
   float strength = 0;
   for (int i = 0; i < t->memories; i++) {
-    const float *memory = a->memory[i] + r->shell;
+    const float *memory = a->memory[i] + r->stored;
     strength += t->b[i];
     SURPLUS_EACH for (int k = 0; k < n; k++) l[k] = fmaf(t->a[i], memory[k], l[k]);
   }
   SURPLUS_EACH for (int k = 0; k < n; k++) l[k] /= fmaf(-kappa[k], strength, 1);
   for (int i = 0; i < t->memories; i++) {
-    float *memory = a->memory[i] + r->shell;
+    float *memory = a->memory[i] + r->stored;
     SURPLUS_EACH for (int k = 0; k < n; k++) memory[k] = fmaf(t->a[i], memory[k], t->b[i] * kappa[k] * l[k]);
   }
 }
@@ -160,7 +162,7 @@ SURPLUS_INLINE void surplus_step(const surplus_args *a, const surplus_seen *of, 
                                  float *e, float *l, int n) {
   const float *mu = of->mu + r->at, *u = of->u + r->at;
   const int width = a->layers.width, relaxes = a->field.terms.memories > 0;
-  float *missing = a->missing + r->shell, *before = a->before + r->shell;
+  float *missing = a->missing + r->stored, *before = a->before + r->stored;
   SURPLUS_EACH for (int k = 0; k < n; k++) e[k] = l[k] = 0;
   if (r->chi[0] && r->along > 0)
     surplus_along(r->coefficients[0], width, 1, mu, r->chi[0], e, l, n);
@@ -174,7 +176,7 @@ SURPLUS_INLINE void surplus_step(const surplus_args *a, const surplus_seen *of, 
     SURPLUS_EACH for (int k = 0; k < n; k++) image[k] = fmaf(-u[k], e[k], image[k]);
   }
   if (relaxes) surplus_undamp(a, r, e, n);
-  float *last = relaxes ? a->last + r->shell : NULL;
+  float *last = relaxes ? a->last + r->stored : NULL;
   SURPLUS_EACH for (int k = 0; k < n; k++) {
     const float had = relaxes ? last[k] : l[k];
     missing[k] = surplus_lacks(u[k], e[k], had, before[k], missing[k]);
@@ -192,9 +194,9 @@ GHOSTS_INLINE void surplus_finish(const surplus_args *a, float e, const surplus_
     *mu = a->kind == SURPLUS_TIMES ? *mu * P : *mu / P;
     return;
   }
-  *mu -= a->field.terms.memories ? a->last[r->shell] : e;
-  a->after[r->at] -= a->before[r->shell];
-  a->field.terms.gradient[r->at] -= a->missing[r->shell] / point_gain_at(&a->field, r->at);
+  *mu -= a->field.terms.memories ? a->last[r->stored] : e;
+  a->after[r->at] -= a->before[r->stored];
+  a->field.terms.gradient[r->at] -= a->missing[r->stored] / point_gain_at(&a->field, r->at);
 }
 
 #ifdef __cplusplus

@@ -25,7 +25,7 @@ typedef struct operation {
   host_operation *host;
   host_operation *then; /* a stage that follows when all parts of that are done; or NULL */
   cuda_operation *cuda; /* NULL where CUDA is not compiled in */
-  /* Host: how many parts to make for each of `threads` threads, as host_share_pieces; NULL: one. */
+  /* Host: how many parts to make for each of `threads` threads, as host_range_pieces; NULL: one. */
   int (*pieces)(const void *args, int threads);
 } operation;
 
@@ -71,7 +71,7 @@ GHOSTS_INLINE int points_index(int first, int at, int n) {
 
 enum { TILE_Y = 8, TILE_X = 32 };
 
-/* A part of a plane, rows from y and points from x on, that sources act on, and its range of the list of shares. */
+/* A part of a plane, rows from y and points from x on, that sources act on, and its range of the list of parts. */
 typedef struct source_tile {
   int z, y, x; /* y, x: multiples of TILE_Y, TILE_X */
   int first, count;
@@ -79,12 +79,12 @@ typedef struct source_tile {
 } source_tile;
 
 /* A source that acts on points of a tile. */
-typedef struct source_share {
+typedef struct source_part {
   int place;  /* its index into places */
   int signal; /* its index into signal; ~index: the value is imposed on its only point */
-} source_share;
+} source_part;
 
-/* At each point that sources act on: out += gain * sum over the shares, in their order, of weight * signal: s =
+/* At each point that sources act on: out += gain * sum over the parts, in their order, of weight * signal: s =
  * fma(weight, signal, s) from 0, times sigma, or over it on the way back, where residuals of p are added, stretched
  * (stretch.h); then as terms say, fma(gain, s, out), stored with its images; gain: what multiplies the stencil. An
  * imposed value, unless it is NaN, replaces that. */
@@ -92,7 +92,7 @@ typedef struct inject_args {
   kernel_args field;               /* out, equation, media, geometry, ghosts */
   const source_tile *tiles;        /* of the planes [field.z_begin, field.z_end); distinct; device memory */
   int count;                       /* of tiles */
-  const source_share *shares;      /* device memory */
+  const source_part *parts;        /* device memory */
   const point_weights *places;     /* device memory */
   const float *signal;             /* of this step; device memory */
   absorb_axis layers[ABSORB_AXES]; /* where sums are stretched */
@@ -101,8 +101,8 @@ typedef struct inject_args {
 } inject_args;
 extern const operation operation_inject;
 
-/* What a share has at point (iz, iy, ix) of its source, added to s. */
-GHOSTS_INLINE float inject_add(const inject_args *a, const source_share *k, int iz, int iy, int ix, float s) {
+/* What a part has at point (iz, iy, ix) of its source, added to s. */
+GHOSTS_INLINE float inject_add(const inject_args *a, const source_part *k, int iz, int iy, int ix, float s) {
   const point_weights *p = &a->places[k->place];
   return fmaf((p->wz[iz] * p->wy[iy]) * p->wx[ix], a->signal[k->signal], s);
 }

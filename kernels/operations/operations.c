@@ -1,6 +1,6 @@
-/* The table of operations (operation.h) and their host functions. Each thread takes a share of the rows, points or
+/* The table of operations (operation.h) and their host functions. Each thread takes a range of the rows, points or
  * receivers; no two of these write to the same place. */
-#include "kernels/host_share.h"
+#include "kernels/host_range.h"
 #include "kernels/host/host_simd.h"
 #include "operation.h"
 #include "statistics.h"
@@ -33,10 +33,10 @@ static int operation_end_point(const kernel_args *a, int i) {
 
 static void operation_ghosts_host(const void *args, int part, int parts) {
   const kernel_args *a = args;
-  const host_share share = host_share_of(a, part, parts);
+  const host_range range = host_range_of(a, part, parts);
   const int ends = operation_end_points(a);
-  for (int z = share.z_begin; z < share.z_end; z++)
-    for (int y = share.y_begin; y < share.y_end; y++)
+  for (int z = range.z_begin; z < range.z_end; z++)
+    for (int y = range.y_begin; y < range.y_end; y++)
       if (operation_whole_row(a, z, y))
         for (int x = 0; x < a->nx; x++) operation_renew(a, z, y, x);
       else
@@ -45,15 +45,15 @@ static void operation_ghosts_host(const void *args, int part, int parts) {
 
 static void operation_inject_host(const void *args, int part, int parts) {
   const inject_args *a = args;
-  const int end = host_share_begin(a->count, part + 1, parts);
-  for (int i = host_share_begin(a->count, part, parts); i < end; i++)
+  const int end = host_range_begin(a->count, part + 1, parts);
+  for (int i = host_range_begin(a->count, part, parts); i < end; i++)
     host_isa_get(0)->inject(a, &a->tiles[i], 0, a->field.ny);
 }
 
 static void operation_sample_host(const void *args, int part, int parts) {
   const sample_args *a = args;
-  host_isa_get(0)->sample(a, host_share_begin(a->count, part, parts),
-                          host_share_begin(a->count, part + 1, parts));
+  host_isa_get(0)->sample(a, host_range_begin(a->count, part, parts),
+                          host_range_begin(a->count, part + 1, parts));
 }
 
 /* Of points that do not look at each other: own ones, and `ghosts` on all sides of them. */
@@ -61,8 +61,8 @@ static void operation_sample_host(const void *args, int part, int parts) {
   static void operation_##name##_host(const void *args, int part, int parts) {                               \
     const name##_args *a = args;                                                                             \
     const int ny = a->ny + 2 * (ghosts), rows = (a->nz + 2 * (ghosts)) * ny,                                 \
-              end = host_share_begin(rows, part + 1, parts);                                                 \
-    for (int row = host_share_begin(rows, part, parts); row < end; row++)                                    \
+              end = host_range_begin(rows, part + 1, parts);                                                 \
+    for (int row = host_range_begin(rows, part, parts); row < end; row++)                                    \
       for (int x = -(ghosts); x < a->nx + (ghosts); x++)                                                     \
         name##_point(a, row / ny - (ghosts), row % ny - (ghosts), x);                                        \
   }
@@ -103,7 +103,7 @@ HOST_ISAS(MAPS_ROWS)
 static void operation_maps_host(const void *args, int part, int parts) {
   const maps_args *a = args;
   HOST_ISA_OF(maps_rows)
-  (a, host_share_begin(a->nz * a->ny, part, parts), host_share_begin(a->nz * a->ny, part + 1, parts));
+  (a, host_range_begin(a->nz * a->ny, part, parts), host_range_begin(a->nz * a->ny, part + 1, parts));
 }
 
 OPERATION(ghosts, "ghosts", kernel_args, .host = operation_ghosts_host)

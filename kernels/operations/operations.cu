@@ -31,7 +31,7 @@ static __device__ __forceinline__ void inject_at(const inject_args &a, const sou
   float s = 0, imposed = NAN;
   bool any = false;
   for (int i = t.first; i < t.first + t.count; i++) {
-    const source_share k = a.shares[i];
+    const source_part k = a.parts[i];
     const point_weights &p = a.places[k.place];
     const int iy = points_index(p.y, y, a.field.ny), ix = points_index(p.x, x, a.field.nx);
     if (iy >= p.ny || ix >= p.nx) continue;

@@ -171,7 +171,7 @@ static __device__ void count_unit(const warp_tile &warp, unsigned *counts, const
 }
 
 /* A block counts in its own shared memory. 32 bits are enough: no device has so few multiprocessors for its
- * memory that one block's share of a field could be 2^32 points, 16 GiB. */
+ * memory that one block's part of a field could be 2^32 points, 16 GiB. */
 static __global__ void __launch_bounds__(BLOCK) count_values(const __grid_constant__ histogram_args a) {
   extern __shared__ unsigned counts[];
   const cg::thread_block block = cg::this_thread_block();

@@ -36,7 +36,7 @@ typedef struct absorb_axis {
   int origin;     /* of the slab's first point in the grid; 0 but for z */
   int lo_first;   /* psi[k] of the low layer is at k - lo_first along the stored axis, */
   int hi_last;    /* ... of the high one at hi_last - k */
-  float center;   /* the stencil's weight of the point itself, this axis' share */
+  float center;   /* the stencil's weight of the point itself, this axis' part */
   float slope[2]; /* weights of psi half a point and one and a half points away, / spacing^2 */
 } absorb_axis;
 

@@ -24,7 +24,7 @@ using block_barrier = cuda::barrier<cuda::thread_scope_block>;
 enum { WARP = 32 };
 
 /* A stage of the pipeline and how often the ring of stages has gone round. */
-template <class S> struct turn {
+template <class S> struct ring_slot {
   int stage = 0;
   bool odd = false;
 
@@ -37,7 +37,7 @@ template <class S>
 static __device__ __forceinline__ void fill_stages(const kernel_args &a, const stencil::place<S> &tile,
                                                    float *ring, block_barrier *full, block_barrier *empty) {
   const stencil::copier<S, S::helpers> copies(a, tile, (int)threadIdx.x - S::workers);
-  turn<S> t;
+  ring_slot<S> t;
   for (int z = tile.z_begin - RADIUS, slot = 0; z < tile.z_end + RADIUS; z++) {
     empty[t.stage].wait_parity(!t.odd); /* the round before the first counts as done */
     copies.copy(ring + slot * S::slot, tile.plane(a.in, a, z), tile.owns(z),
@@ -55,7 +55,7 @@ static __device__ __forceinline__ void add_stages(const kernel_args &a, const st
                                                   const float *ring, block_barrier *full,
                                                   block_barrier *empty) {
   stencil::points<S> points(a, tile, (int)threadIdx.x);
-  turn<S> t;
+  ring_slot<S> t;
   for (int z = tile.z_begin - RADIUS, slot = 0; z < tile.z_end + RADIUS; z++) {
     full[t.stage].wait_parity(t.odd);
     points.add(z, ring + slot * S::slot, ring + stencil::centre_slot<S>(slot) * S::slot);
@@ -67,7 +67,7 @@ static __device__ __forceinline__ void add_stages(const kernel_args &a, const st
 
 template <class S>
 __global__ void __launch_bounds__(S::threads, S::blocks)
-    sweep(const __grid_constant__ kernel_args a, const __grid_constant__ stencil::cut c) {
+    advance(const __grid_constant__ kernel_args a, const __grid_constant__ stencil::cut c) {
   static_assert(S::workers % WARP == 0 && S::helpers % WARP == 0 && S::helpers > 0,
                 "whole warps of each role");
   extern __shared__ __align__(16) float ring[];

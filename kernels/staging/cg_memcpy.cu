@@ -46,7 +46,7 @@ template <class S> struct row_piece {
 
 template <class S>
 __global__ void __launch_bounds__(S::threads, S::blocks)
-    sweep(const __grid_constant__ kernel_args a, const __grid_constant__ stencil::cut c) {
+    advance(const __grid_constant__ kernel_args a, const __grid_constant__ stencil::cut c) {
   constexpr int WARPS = S::threads / 32, ROWS_A_WARP = (S::tile_y + 2 * RADIUS + WARPS - 1) / WARPS;
   constexpr int AHEAD = S::stages - 1, LATER = (AHEAD - 1) * ROWS_A_WARP;
   static_assert(AHEAD >= 2 && LATER <= 8, "wait_prior counts up to 8 groups");

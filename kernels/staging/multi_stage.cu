@@ -26,7 +26,7 @@ namespace multi_stage {
 
 template <class S>
 __global__ void __launch_bounds__(S::threads, S::blocks)
-    sweep(const __grid_constant__ kernel_args a, const __grid_constant__ stencil::cut c) {
+    advance(const __grid_constant__ kernel_args a, const __grid_constant__ stencil::cut c) {
   constexpr int AHEAD = S::stages - 1; /* planes in the pipeline */
   static_assert(AHEAD >= 2, "a plane to add and one on its way");
   extern __shared__ __align__(16) float ring[];
@@ -81,7 +81,7 @@ int launch_special(const kernel_args *args, void *stream, const stencil::layer_t
       *args, [&](auto kind) { return launch_kind<Q, decltype(kind), LAYERED>(args, stream, layer_terms); });
 }
 
-/* What layers along x add, for the sweep; without values where their rows do not suit those who make it. */
+/* What layers along x add, for the interior kernel; without values where their rows do not suit those who make it. */
 static stencil::layer_term_rows layer_terms_of(const absorb_args &a) {
   const kernel_args &f = a.field;
   const absorb_axis &x = a.axis[0];
@@ -121,7 +121,8 @@ extern "C" int cuda_multi_stage(const kernel_args *args, void *stream) {
   });
 }
 
-/* The sweep adds what layers along x do, where their rows suit those who make it; the general operation the rest. */
+/* The interior kernel adds what layers along x do, where their rows suit those who make it; the general operation the
+ * rest. */
 static int with_layers(const void *args, void *stream) {
   const absorb_args &a = *static_cast<const absorb_args *>(args);
   const stencil::layer_term_rows layer_terms = multi_stage::layer_terms_of(a);

@@ -9,7 +9,7 @@ namespace naive {
 enum { BLOCK_X = 32, BLOCK_Y = 8, GRID_MAX = 65535 /* blocks a launch may have along y and z */ };
 
 template <enum equation Q>
-static __global__ void __launch_bounds__(BLOCK_X *BLOCK_Y) sweep(const __grid_constant__ kernel_args a) {
+static __global__ void __launch_bounds__(BLOCK_X *BLOCK_Y) advance(const __grid_constant__ kernel_args a) {
   const int x = (int)(blockIdx.x * BLOCK_X + threadIdx.x);
   if (x >= a.nx) return;
   for (int z = a.z_begin + (int)blockIdx.z; z < a.z_end; z += (int)gridDim.z)
@@ -24,13 +24,13 @@ static __global__ void __launch_bounds__(BLOCK_X *BLOCK_Y) sweep(const __grid_co
     }
 }
 
-template <enum equation Q> static int launch_sweep(const kernel_args *args, void *stream) {
+template <enum equation Q> static int launch_advance(const kernel_args *args, void *stream) {
   if (args->z_end <= args->z_begin) return cudaSuccess;
   const int blocks_y = (args->ny - 1) / BLOCK_Y + 1, planes = args->z_end - args->z_begin;
   const dim3 grid((unsigned)((args->nx - 1) / BLOCK_X + 1),
                   (unsigned)(blocks_y < GRID_MAX ? blocks_y : GRID_MAX),
                   (unsigned)(planes < GRID_MAX ? planes : GRID_MAX));
-  sweep<Q><<<grid, dim3(BLOCK_X, BLOCK_Y), 0, (cudaStream_t)stream>>>(*args);
+  advance<Q><<<grid, dim3(BLOCK_X, BLOCK_Y), 0, (cudaStream_t)stream>>>(*args);
   const cudaError_t status = cudaGetLastError();
   return (int)(status == cudaSuccess ? images::launch(args, (cudaStream_t)stream) : status);
 }
@@ -38,6 +38,6 @@ template <enum equation Q> static int launch_sweep(const kernel_args *args, void
 } // namespace naive
 
 extern "C" int cuda_naive(const kernel_args *args, void *stream) {
-  return stencil::of_equation(args->equation,
-                              [=](auto q) { return naive::launch_sweep<decltype(q)::value>(args, stream); });
+  return stencil::of_equation(
+      args->equation, [=](auto q) { return naive::launch_advance<decltype(q)::value>(args, stream); });
 }

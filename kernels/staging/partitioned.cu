@@ -54,7 +54,7 @@ static __device__ __forceinline__ void add_planes(const kernel_args &a, const st
 
 template <class S>
 __global__ void __launch_bounds__(S::threads, S::blocks)
-    sweep(const __grid_constant__ kernel_args a, const __grid_constant__ stencil::cut c) {
+    advance(const __grid_constant__ kernel_args a, const __grid_constant__ stencil::cut c) {
   static_assert(S::workers % 32 == 0 && S::helpers % 32 == 0 && S::helpers > 0, "whole warps of each role");
   extern __shared__ __align__(16) float ring[];
   __shared__ cuda::pipeline_shared_state<cuda::thread_scope_block, S::stages> state;

@@ -34,7 +34,7 @@ static __device__ __forceinline__ void copy_pack(float4 *to, const float4 *from,
 
 template <class S>
 __global__ void __launch_bounds__(S::threads, S::blocks)
-    sweep(const __grid_constant__ kernel_args a, const __grid_constant__ stencil::cut c) {
+    advance(const __grid_constant__ kernel_args a, const __grid_constant__ stencil::cut c) {
   static_assert(S::stages >= 3 && S::stages <= 10, "__pipeline_wait_prior counts up to 8 groups");
   extern __shared__ __align__(16) float ring[];
   const stencil::place<S> tile(a, c);

@@ -19,7 +19,7 @@ namespace single_stage {
 
 template <class S>
 __global__ void __launch_bounds__(S::threads, S::blocks)
-    sweep(const __grid_constant__ kernel_args a, const __grid_constant__ stencil::cut c) {
+    advance(const __grid_constant__ kernel_args a, const __grid_constant__ stencil::cut c) {
   static_assert(S::stages == 1, "what the name says");
   extern __shared__ __align__(16) float ring[];
   __shared__ cuda::pipeline_shared_state<cuda::thread_scope_block, 1> state;

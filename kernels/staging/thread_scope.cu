@@ -1,4 +1,4 @@
-/* thread_scope: a cuda::pipeline of thread scope. Each thread copies its share of every plane, 16 bytes at a time, and
+/* thread_scope: a cuda::pipeline of thread scope. Each thread copies its part of every plane, 16 bytes at a time, and
  * its pipeline tells it when its own copies have landed. Such a pipeline knows nothing of other threads (its
  * producer_acquire and consumer_release do nothing). So one block barrier a plane makes sure that all copies have
  * landed, and that all threads have read the slot to be refilled.
@@ -19,7 +19,7 @@ namespace thread_scope {
 
 template <class S>
 __global__ void __launch_bounds__(S::threads, S::blocks)
-    sweep(const __grid_constant__ kernel_args a, const __grid_constant__ stencil::cut c) {
+    advance(const __grid_constant__ kernel_args a, const __grid_constant__ stencil::cut c) {
   static_assert(S::stages >= 3 && S::stages <= 10, "pipeline_consumer_wait_prior counts up to 8 groups");
   extern __shared__ __align__(16) float ring[];
   const stencil::place<S> tile(a, c);

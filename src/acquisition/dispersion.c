@@ -16,9 +16,9 @@ static const double STEEP = 2.3 * SPREAD;
 
 /* One frequency psi >= 0 of the scheme. */
 typedef struct frequency {
-  double re, im;         /* weight in the integral, -psi included; turned by half a series */
-  int64_t first;         /* the first point that it spreads to, the others follow */
-  double shares[SPREAD]; /* of the points */
+  double re, im;          /* weight in the integral, -psi included; turned by half a series */
+  int64_t first;          /* the first point that it spreads to, the others follow */
+  double weights[SPREAD]; /* of the points */
 } frequency;
 
 /* What transforms of the same series share. */
@@ -78,7 +78,7 @@ static void dispersion_set_frequency(const dispersion_table *t, int64_t p, frequ
   f->im = weight * sin((double)(t->n / 2) * phi);
   f->first = (int64_t)ceil(at - SPREAD / 2.0);
   for (int m = 0; m < SPREAD; m++)
-    f->shares[m] = dispersion_shape(((double)(f->first + m) - at) * (2.0 / SPREAD));
+    f->weights[m] = dispersion_shape(((double)(f->first + m) - at) * (2.0 / SPREAD));
 }
 
 static void dispersion_table_close(dispersion_table *t) {
@@ -183,8 +183,8 @@ static inline void dispersion_spread(const dispersion *d) {
     for (int m = 0; m < SPREAD; m++) {
       fourier_number sum = d->phi.series[f->first + m];
       for (const frequency *one = f; one < next; one++) {
-        sum.re += one->shares[m] * values[one - f].re;
-        sum.im += one->shares[m] * values[one - f].im;
+        sum.re += one->weights[m] * values[one - f].re;
+        sum.im += one->weights[m] * values[one - f].im;
       }
       d->phi.series[f->first + m] = sum;
     }
@@ -198,8 +198,8 @@ static inline void dispersion_collect(const dispersion *d) {
     const fourier_number *from = d->phi.series + all[p].first;
     fourier_number sum = {from->re - from->re, from->re - from->re};
     for (int m = 0; m < SPREAD; m++) {
-      sum.re += all[p].shares[m] * from[m].re;
-      sum.im += all[p].shares[m] * from[m].im;
+      sum.re += all[p].weights[m] * from[m].re;
+      sum.im += all[p].weights[m] * from[m].im;
     }
     d->psi.series[p] = dispersion_cosine(d, dispersion_weigh(&all[p], -1, sum));
   }
@@ -311,7 +311,6 @@ static void *dispersion_main(void *context) {
 
 int dispersion_transform(const dispersion_series *s, int threads, error *e) {
   dispersion_work w = {.s = s};
-  thread_share((int)smaller64(threads, (s->count + FOURIER_SERIES - 1) / FOURIER_SERIES), dispersion_main,
-               &w);
+  thread_run((int)smaller64(threads, (s->count + FOURIER_SERIES - 1) / FOURIER_SERIES), dispersion_main, &w);
   return atomic_load(&w.failed) ? FAIL(e, OUT_OF_MEMORY, (size_t)s->count * 600, "a transform in time") : 0;
 }

@@ -8,9 +8,9 @@ enum { INJECTOR_RING = 32 /* steps */, INJECTOR_BLOCK = 8 /* that are computed a
 /* What goes to the device. Its arrays are owned (injector_free_lists). */
 typedef struct injector_lists {
   point_weights *places; /* of one shot's sources after another's, in their order */
-  int *signal_of;        /* of each place, as source_share */
+  int *signal_of;        /* of each place, as source_part */
   source_tile *tiles;
-  source_share *shares;
+  source_part *parts;
 } injector_lists;
 
 static void injector_free_lists(injector *j) {
@@ -19,7 +19,7 @@ static void injector_free_lists(injector *j) {
   free(w->places);
   free(w->signal_of);
   free(w->tiles);
-  free(w->shares);
+  free(w->parts);
   free(w);
   j->planned = NULL;
 }
@@ -43,7 +43,7 @@ typedef struct injector_tiling {
   int z_begin, z_end;
   int ny, nx; /* tiles of a plane */
   int rows;   /* of a tile: TILE_Y, or fewer where a shot has fewer: its sources are its own */
-  int *begin; /* of each tile, and one more: of its shares; owned */
+  int *begin; /* of each tile, and one more: of its parts; owned */
   const slab *b;
 } injector_tiling;
 
@@ -59,9 +59,9 @@ static void injector_find_planes(injector_tiling *t, const point_weights *places
   }
 }
 
-/* Counts the shares of each tile in begin[its number + 1]; with `shares`, stores them from begin[its number] on instead, and
- * moves that. */
-static void injector_visit_tiles(const injector_tiling *t, const injector *j, source_share *shares) {
+/* Counts the parts of each tile in begin[its number + 1]; with `parts`, stores them from begin[its number] on instead,
+ * and moves that. */
+static void injector_visit_tiles(const injector_tiling *t, const injector *j, source_part *parts) {
   const injector_lists *w = j->planned;
   for (int i = 0; i < j->place_count; i++) {
     const point_weights *p = &w->places[i];
@@ -73,15 +73,15 @@ static void injector_visit_tiles(const injector_tiling *t, const injector *j, so
         const size_t tile =
             ((size_t)(z - t->z_begin) * (size_t)t->ny + (size_t)ys[k / columns]) * (size_t)t->nx +
             (size_t)xs[k % columns];
-        if (shares)
-          shares[t->begin[tile]++] = (source_share){i, w->signal_of[i]};
+        if (parts)
+          parts[t->begin[tile]++] = (source_part){i, w->signal_of[i]};
         else
           t->begin[tile + 1]++;
       }
   }
 }
 
-/* Makes the list of tiles that have shares, once these are stored: then begin[tile] is where the tile's end. */
+/* Makes the list of tiles that have parts, once these are stored: then begin[tile] is where the tile's end. */
 static int injector_list_tiles(injector *j, const injector_tiling *t, error *e) {
   injector_lists *w = j->planned;
   const size_t all = injector_tile_count(t), plane = (size_t)t->ny * (size_t)t->nx;
@@ -103,7 +103,7 @@ static int injector_list_tiles(injector *j, const injector_tiling *t, error *e) 
   return 0;
 }
 
-/* From places to tiles and their shares, which are in the order of the sources. */
+/* From places to tiles and their parts, which are in the order of the sources. */
 static int injector_make_tiles(injector *j, error *e) {
   injector_lists *w = j->planned;
   const slab *b = j->slab;
@@ -116,9 +116,9 @@ static int injector_make_tiles(injector *j, error *e) {
   TRY(ALLOC(e, t.begin, all + 1, "the sources"));
   injector_visit_tiles(&t, j, NULL);
   for (size_t i = 0; i < all; i++) t.begin[i + 1] += t.begin[i];
-  j->share_count = t.begin[all];
-  if (!ALLOC(e, w->shares, j->share_count, "the sources")) {
-    injector_visit_tiles(&t, j, w->shares);
+  j->part_count = t.begin[all];
+  if (!ALLOC(e, w->parts, j->part_count, "the sources")) {
+    injector_visit_tiles(&t, j, w->parts);
     injector_list_tiles(j, &t, e);
   }
   free(t.begin);
@@ -204,12 +204,12 @@ int injector_open(injector *j, error *e) {
   const device_table *t = j->dev->table;
   const injector_lists *w = j->planned;
   TRY(injector_put(j, &j->kept.tiles, w->tiles, (size_t)j->tile_count * sizeof *j->tiles, e));
-  TRY(injector_put(j, &j->kept.shares, w->shares, (size_t)j->share_count * sizeof *j->shares, e));
+  TRY(injector_put(j, &j->kept.parts, w->parts, (size_t)j->part_count * sizeof *j->parts, e));
   TRY(injector_put(j, &j->kept.places, w->places, (size_t)j->place_count * sizeof *j->places, e));
   TRY(device_reserve(j->dev, &j->kept.signal, injector_ring_bytes(j), MEMORY_DEVICE, e));
   TRY(device_reserve(j->dev, &j->kept.ring, injector_ring_bytes(j), MEMORY_PINNED, e));
   if (!j->kept.brought) TRY(t->make_events(j->dev, &j->kept.brought, 1, false, e));
-  j->tiles = j->kept.tiles.memory, j->shares = j->kept.shares.memory, j->places = j->kept.places.memory;
+  j->tiles = j->kept.tiles.memory, j->parts = j->kept.parts.memory, j->places = j->kept.places.memory;
   j->signal = j->kept.signal.memory, j->ring = j->kept.ring.memory;
   j->computed = INT64_MIN;
   TRY(t->sync(j->dev, STREAM_BOUNDARY, e));
@@ -219,14 +219,14 @@ int injector_open(injector *j, error *e) {
 
 void injector_bytes(const injector *j, size_t *on_device, size_t *pinned) {
   *pinned = injector_ring_bytes(j);
-  *on_device = (size_t)j->tile_count * sizeof *j->tiles + (size_t)j->share_count * sizeof *j->shares +
+  *on_device = (size_t)j->tile_count * sizeof *j->tiles + (size_t)j->part_count * sizeof *j->parts +
                (size_t)j->place_count * sizeof *j->places + *pinned;
 }
 
 void injector_close(injector *j) {
   if (j->dev) {
     device_release(j->dev, &j->kept.tiles, MEMORY_DEVICE);
-    device_release(j->dev, &j->kept.shares, MEMORY_DEVICE);
+    device_release(j->dev, &j->kept.parts, MEMORY_DEVICE);
     device_release(j->dev, &j->kept.places, MEMORY_DEVICE);
     device_release(j->dev, &j->kept.signal, MEMORY_DEVICE);
     device_release(j->dev, &j->kept.chi, MEMORY_DEVICE);
@@ -291,7 +291,7 @@ int injector_apply(injector *j, int stream, const kernel_args *args, int64_t ste
   inject_args inject = {.field = *args,
                         .tiles = j->tiles + begin,
                         .count = end - begin,
-                        .shares = j->shares,
+                        .parts = j->parts,
                         .places = j->places,
                         .signal = signals + injector_slot(j, step)};
   if (j->stretched) {
@@ -302,7 +302,7 @@ int injector_apply(injector *j, int stream, const kernel_args *args, int64_t ste
 }
 
 void injector_of_pass(injector *j, int64_t step, int steps, wavefront_sources *pass) {
-  *pass = (wavefront_sources){.tiles = j->tiles, .shares = j->shares, .places = j->places};
+  *pass = (wavefront_sources){.tiles = j->tiles, .parts = j->parts, .places = j->places};
   if (j->place_count == 0) return;
   pass->plane_begin = j->plane_begin;
   for (int k = 0; k < steps; k++) {

@@ -8,7 +8,7 @@
 
 /* What it takes of the device. It serves one set of shots after another. */
 typedef struct injector_memory {
-  device_buffer tiles, shares, places, signal, ring, chi;
+  device_buffer tiles, parts, places, signal, ring, chi;
   device_event *brought; /* the signals computed last are on the device */
 } injector_memory;
 
@@ -17,10 +17,10 @@ typedef struct injector {
   const slab *slab;   /* of the field: the rows of one shot after those of another; not owned */
   const sources **of; /* of each shot; owned, but not what it lists */
   int count, rows;    /* shots; rows of a plane that belong to one shot */
-  int tile_count, share_count, place_count, signal_count;
+  int tile_count, part_count, place_count, signal_count;
   injector_memory kept; /* owned; these three, `ring` and `signal` are in it: */
   source_tile *tiles;   /* sorted by z, y, x; NULL without places, as are the next two */
-  source_share *shares; /* those of a tile in the order of the sources */
+  source_part *parts;   /* those of a tile in the order of the sources */
   point_weights *places;
   int *plane_begin;     /* nz + 1: index of the first tile of each plane; owned */
   const absorb *layers; /* not owned; layers that stretch what is added (stretch.h); NULL: none do */

@@ -87,8 +87,8 @@ void place_sinc(double fraction, int points, double weight[]) {
   const double half = 0.5 * points, window = KAISER * points / POINTS_MOST;
   double sum = 0;
   for (int i = 0; i < points; i++) {
-    const double way = i - (half - 1) - fraction, part = way / half;
-    sum += weight[i] = (i % 2 ? 1 : -1) / way * place_bessel(window * sqrt(1 - part * part));
+    const double distance = i - (half - 1) - fraction, part = distance / half;
+    sum += weight[i] = (i % 2 ? 1 : -1) / distance * place_bessel(window * sqrt(1 - part * part));
   }
   for (int i = 0; i < points; i++) weight[i] /= sum;
 }

@@ -151,7 +151,7 @@ static int sources_find_values(sources *s, const problem *on, error *e) {
     if (file >= 0 && !s->files[file].values[0])
       source_set_find(&s->files[file], &(source_columns){&first, 1, 1, s->dt, 0}, e);
   }
-  const int threads = s->set.columns > 1 ? on->files->way->compressors : 1;
+  const int threads = s->set.columns > 1 ? on->files->access->compressors : 1;
   if (count && !e->id)
     source_set_find(&s->set, &(source_columns){list, count, threads, s->dt, imposed ? NAN : 0}, e);
   free(list);

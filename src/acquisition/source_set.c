@@ -120,7 +120,7 @@ static int source_set_study(source_set *s, const files *files, wavelet_steps ste
   if (!e->id && !wavelet_study_columns(&s->signals, &strongest, 1, steps, &s->use, e) && t->columns > 1) {
     k.highest = highest, k.list = list;
     k.count = source_set_list(s, peaks, NEGLIGIBLE * peaks[strongest], list);
-    thread_share(smaller(files->way->compressors, t->columns), source_set_study_main, &k);
+    thread_run(smaller(files->access->compressors, t->columns), source_set_study_main, &k);
     if (k.failed) FAIL(e, OUT_OF_MEMORY, (size_t)t->rows * sizeof *t->values, "the spectrum of a wavelet");
   }
   if (!error_agree(e, files->compute) && k.apart > 1)
@@ -205,7 +205,7 @@ int source_set_find(source_set *s, const source_columns *columns, error *e) {
     if (!listed[first] && !ALLOC(e, s->values[first], s->rows, "the sources")) k.list[k.count++] = first;
     listed[first] = true;
   }
-  if (k.count && !e->id) thread_share(columns->threads, source_set_find_main, &k);
+  if (k.count && !e->id) thread_run(columns->threads, source_set_find_main, &k);
   free(k.list);
   free(listed);
   return e->id;

@@ -13,8 +13,8 @@ int launcher_ranks(void);
 /* Do all of them run on this node? */
 bool launcher_one_node(void);
 /* Lets this process, and threads it starts from now on, use the cores of its mpirun where that, without being asked to
- * bind, left it fewer than its share of them: a node's one or two ranks have a core each. A binding that was asked for in
- * the environment or on the command line stands. */
+ * bind, left it fewer than its part of them: a node's one or two ranks have a core each. A binding that was asked for
+ * in the environment or on the command line stands. */
 void launcher_unbind(void);
 /* Process id of the mpirun of Open MPI that is this process's parent; 0: there is none, or it runs on another node. */
 pid_t launcher_mpirun(void);

@@ -45,7 +45,7 @@ int thread_start(pthread_t *thread, void *(*run)(void *), void *argument) {
   return rc;
 }
 
-void thread_share(int threads, void *(*run)(void *), void *argument) {
+void thread_run(int threads, void *(*run)(void *), void *argument) {
   enum { OTHERS_MOST = 15 };
   pthread_t others[OTHERS_MOST];
   int started = 0;
@@ -72,7 +72,7 @@ static void *thread_each_main(void *argument) {
 
 void thread_each(int threads, int count, void (*each)(void *context, int i), void *context) {
   thread_sharing w = {.count = count, .each = each, .context = context};
-  thread_share(threads < count ? threads : count, thread_each_main, &w);
+  thread_run(threads < count ? threads : count, thread_each_main, &w);
 }
 
 void thread_end_process(const error *e) {

@@ -19,7 +19,7 @@ int thread_start(pthread_t *thread, void *(*run)(void *), void *argument);
 
 /* Runs `run` on several threads at once, at most `threads`, this one among them: fewer where they cannot be started. In it
  * subnormal numbers count as 0, so that bits do not depend on which thread does what. */
-void thread_share(int threads, void *(*run)(void *), void *argument);
+void thread_run(int threads, void *(*run)(void *), void *argument);
 
 /* Calls each(context, i) for i from 0 to count - 1: one after the other, in each of at most `threads` threads, as above. */
 void thread_each(int threads, int count, void (*each)(void *context, int i), void *context);

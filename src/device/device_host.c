@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "kernels/host_share.h"
+#include "kernels/host_range.h"
 #include "kernels/host/host_simd.h"
 
 static const double PATIENCE = 5e-3; /* s */
@@ -98,7 +98,7 @@ static int host_launch(device *dev, int stream, const kernel *k, const kernel_ar
   if (!k->host) return FAIL(e, DEVICE_FAILED, "host", k->name, "not a kernel of the host device");
   if (args->z_end <= args->z_begin)
     return FAIL(e, DEVICE_FAILED, "host", k->name, "invalid argument: empty z range");
-  const int pieces = host_share_pieces(args, h->threads);
+  const int pieces = host_range_pieces(args, h->threads);
   const launch_task task = {&h->failures[stream], k, *args};
   host_stream_push(h->streams[stream], host_run_launch, &task, sizeof task, h->threads, pieces);
   return 0;
@@ -185,7 +185,7 @@ static int host_place(device *dev, void *memory, size_t bytes, error *e) {
   if (bytes >= 2 * HUGE_PAGE && !host_memory_huge(memory))
     snprintf(
         dev->warning, sizeof dev->warning,
-        "fields that ranks share got no huge pages (they need Linux 6.1 and free memory): steps are slower");
+        "fields that ranks range got no huge pages (they need Linux 6.1 and free memory): steps are slower");
   return 0;
 }
 

@@ -21,7 +21,7 @@ static double engine_cores_granted(void) {
 
 /* What the ranks of a node may compute with. */
 typedef struct node_cores {
-  int threads; /* of this rank: its cores, divided among the ranks that share them, and its share of those `granted` */
+  int threads; /* of this rank: its cores, divided among the ranks that share them, and its part of those `granted` */
   bool own;    /* it has as many; else ranks take turns on a core */
   int allowed; /* cores that some rank may use */
 } node_cores;
@@ -43,8 +43,9 @@ static int engine_cores(MPI_Comm node, double granted, node_cores *found, error 
   }
   free(all);
   MPI_TRY(e, rc);
-  const double share = fmin(sharing ? CPU_COUNT(&mine) / sharing : 1, granted / ranks);
-  *found = (node_cores){.threads = share > 1 ? (int)share : 1, .own = share >= 1, .allowed = CPU_COUNT(&any)};
+  const double cores_of = fmin(sharing ? CPU_COUNT(&mine) / sharing : 1, granted / ranks);
+  *found = (node_cores){
+      .threads = cores_of > 1 ? (int)cores_of : 1, .own = cores_of >= 1, .allowed = CPU_COUNT(&any)};
   return 0;
 }
 

@@ -16,7 +16,7 @@ static const transport_entry halo_transports[] = {
 enum { TRANSPORTS = sizeof halo_transports / sizeof *halo_transports };
 
 /* `auto` goes through transports.def from simple to elaborate. It leaves its choice for a more elaborate transport only if
- * that takes less than this share of the time. */
+ * that takes less than this part of the time. */
 static const double WORTH = 0.95;
 
 int transport_fields(const halo *h) {
@@ -100,7 +100,7 @@ static void halo_leave(halo *h) {
   h->state = NULL;
   h->on_device = h->mapped = false;
   h->stream = STREAM_BOUNDARY;
-  h->way[0] = 0;
+  h->method[0] = 0;
 }
 
 /* Opens a transport. Agreed; after a failure nothing is open. */

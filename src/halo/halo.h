@@ -80,7 +80,7 @@ struct halo {
   /* Exchanges run on it: STREAM_BOUNDARY, but STREAM_INTERIOR where `mapped`, because there nothing runs beside a step
    * and each change of streams wakes a thread. */
   int stream;
-  char way[HALO_WHY];     /* which of its methods the transport uses, for the log; empty if it has only one */
+  char method[HALO_WHY];  /* which of its methods the transport uses, for the log; empty if it has only one */
   char story[HALO_STORY]; /* how `auto` chose, for the log; empty if it had nothing to choose */
 };
 

@@ -21,12 +21,12 @@ static int slab_plane_below(const slab *s, int64_t work) {
 int slab_first_plane(const slab *s, int rank) {
   const int64_t layers = s->layers[0] + s->layers[1];
   const int64_t work = (s->nz_global - layers) * PLANE_WORK + layers * LAYER_WORK;
-  const int64_t share = work / s->ranks, extra = work % s->ranks;
+  const int64_t each = work / s->ranks, extra = work % s->ranks;
   int plane = 0;
   for (int r = 1; r <= rank; r++) {
     const int least = plane + RADIUS + (r == 1 ? s->reflects[0] : 0);
     const int most = s->nz_global - (s->ranks - r) * RADIUS - (r < s->ranks ? s->reflects[1] : 0);
-    plane = slab_plane_below(s, r * share + (r < extra ? r : extra));
+    plane = slab_plane_below(s, r * each + (r < extra ? r : extra));
     if (plane < least) plane = least;
     if (plane > most) plane = most;
   }

@@ -26,7 +26,7 @@ typedef struct zrange {
   int begin, end;
 } zrange;
 
-/* One rank's share of the grid. Memory is (nz + 2 RADIUS) planes of slab_rows rows of `pitch` floats; a row's 4 left
+/* One rank's part of the grid. Memory is (nz + 2 RADIUS) planes of slab_rows rows of `pitch` floats; a row's 4 left
  * ghosts lie just before its first point and its 4 right ghosts just after its last, in the padding of the next row: so
  * every row starts aligned and shares its padding with its neighbour. Before them lie `lead` floats. They make a plane
  * and its copy among a neighbour's ghosts begin at the same place within a huge page (SLAB_HUGE) if the memory of both

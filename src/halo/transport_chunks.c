@@ -13,7 +13,7 @@
 
 enum { CHUNK_BYTES_MIN = 256 << 10, LINE = 128 };
 
-/* A rank's share of the node's memory: how many pieces it has put there for each side, since opened, and the pieces
+/* A rank's part of the node's memory: how many pieces it has put there for each side, since opened, and the pieces
  * themselves: for each side two halos, used in turn. The neighbour may still read one while the next is written. It has
  * read the halo of two exchanges ago once its pieces of the exchange between have come. */
 typedef struct mailbox {
@@ -221,11 +221,12 @@ static char *chunks_aligned(char *memory) {
   return memory + (LINE - (uintptr_t)memory % LINE) % LINE;
 }
 
-static float *chunks_halo_in(char *share, const chunks *c, int side, int turn) {
-  return (float *)(void *)(share + sizeof(mailbox) + (size_t)(2 * side + turn) * transport_bytes(c->h->slab));
+static float *chunks_halo_in(char *memory, const chunks *c, int side, int turn) {
+  return (float *)(void *)(memory + sizeof(mailbox) +
+                           (size_t)(2 * side + turn) * transport_bytes(c->h->slab));
 }
 
-/* All ranks' halos have the same size, so all shares have, too: they lie one after another. */
+/* All ranks' halos have the same size, so all parts have, too: they lie one after another. */
 static int chunks_open_memory(chunks *c, error *e) {
   int rank, ranks;
   void *mine, *all;

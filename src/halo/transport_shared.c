@@ -112,8 +112,8 @@ static int shared_open_file(const halo *h, const shared *p, error *why) {
   return file;
 }
 
-static uint32_t *shared_counter_of(void *share, int side) {
-  return (uint32_t *)share + (side + 1) * COUNTER_STRIDE;
+static uint32_t *shared_counter_of(void *memory, int side) {
+  return (uint32_t *)memory + (side + 1) * COUNTER_STRIDE;
 }
 
 /* Opens this rank's counters. Collective. */
@@ -218,9 +218,10 @@ static int shared_find_ways(halo *h, shared *p, error *e) {
     if (transport_neighbour(h, side) != MPI_PROC_NULL) h->mapped = h->mapped && p->mapped[side];
   if (!halo_needed(h)) return 0;
   if (p->possible)
-    snprintf(h->way, sizeof h->way, "mapped: boundary planes are the ghosts of neighbours on the same node");
+    snprintf(h->method, sizeof h->method,
+             "mapped: boundary planes are the ghosts of neighbours on the same node");
   else
-    snprintf(h->way, sizeof h->way, "copied: %.200s", why.text);
+    snprintf(h->method, sizeof h->method, "copied: %.200s", why.text);
   return 0;
 }
 

@@ -207,17 +207,17 @@ static int model_settle(const model_planes *p, const density_axis axis[3], float
   return e->id;
 }
 
-/* Planes of the grid, in so many shares. */
+/* Planes of the grid, in so many parts. */
 typedef struct model_work {
   const density_model *from;
   density_fields to;
   zrange all;
   int count;
-  atomic_int next; /* share */
+  atomic_int next; /* part */
   atomic_bool failed;
 } model_work;
 
-static void *model_run_shares(void *argument) {
+static void *model_run_parts(void *argument) {
   model_work *w = argument;
   const int planes = zrange_planes(w->all);
   error lack = {0}; /* of memory */
@@ -235,7 +235,7 @@ static int model_compute(model *m, const density_model *from, const slab *s, int
       .from = from, .to = {s->z0, s->nz, RADIUS, m->sigma, m->V, m->velocity}, .all = {s->z0, end}};
   if (m->sigma) w.all = model_extended(&from->axis[2], s->z0, end);
   w.count = smaller(threads, larger(zrange_planes(w.all) / 16, 1));
-  thread_share(w.count, model_run_shares, &w);
+  thread_run(w.count, model_run_parts, &w);
   return w.failed ? FAIL(e, OUT_OF_MEMORY, model_points(s) * sizeof *m->velocity, "planes of the density")
                   : 0;
 }
@@ -273,7 +273,7 @@ static int model_find_velocity(model *m, const config *c, const files *files, co
   if (rho && !model_settle(&of_rho, d.axis, rho, e)) model_planes_open(&of_rho, rho, e);
   if (!e->id && c->media[MEDIUM_VELOCITY].file[0]) model_planes_open(&of_v, v, e);
   d.planes_of_rho = of_rho.at, d.planes_of_v = of_v.at;
-  if (!e->id) model_compute(m, &d, s, files->way->compressors, e);
+  if (!e->id) model_compute(m, &d, s, files->access->compressors, e);
   model_planes_close(&of_rho);
   model_planes_close(&of_v);
   return error_agree(e, files->compute);

@@ -254,7 +254,7 @@ int adjoint_open(adjoint *a, propagator *s, const plan *p, char *file, error *e)
   TRY(error_agree(e, g->comm));
   /* shots of a batch have a thread each */
   TRY(chain_open(&a->chain, g->config, g->files, &g->io,
-                 g->setup.together > 1 ? 1 : g->files->way->compressors, e));
+                 g->setup.together > 1 ? 1 : g->files->access->compressors, e));
   const halo_setup exchanged = {
       .dev = s->dev, .slab = &g->slab, .comm = g->comm, .fields = {a->back.memory[0], a->back.memory[1]}};
   return halo_open(&a->halo, s->halo.name, &exchanged, e);

@@ -166,7 +166,7 @@ static int adjoint_bring_field(adjoint *a, enum gradient_field field, error *e) 
   const size_t points = (size_t)a->most * adjoint_plane(a) * (size_t)a->back.slab->nz;
   adjoint_bringing b = {.a = a, .field = field, .lock = PTHREAD_MUTEX_INITIALIZER};
   if (!a->host[field]) ALLOC(e, a->host[field], points, "the gradient");
-  if (a->host[field]) thread_share(a->of->engine->files->way->threads, adjoint_bring_main, &b);
+  if (a->host[field]) thread_run(a->of->engine->files->access->threads, adjoint_bring_main, &b);
   if (!e->id) *e = b.failed;
   return error_agree(e, a->of->engine->comm);
 }
@@ -312,14 +312,14 @@ int adjoint_signals(adjoint *a, int i, bool injected, float **signals, error *e)
   ALLOC(e, all, count, "the gradient");
   *signals = all;
   const traces nu = receivers_traces(r);
-  adjoint_injected way = {r, injected ? 1 : sources_strength(s->config), steps, all};
+  adjoint_injected injected_at = {r, injected ? 1 : sources_strength(s->config), steps, all};
   const dispersion_series series = {.kind = DISPERSION_SOURCE,
                                     .transposed = true,
                                     .every = 1,
                                     .count = r->local,
                                     .n = last,
                                     .kept = s->sources.transforms,
-                                    .context = &way,
+                                    .context = &injected_at,
                                     .get = adjoint_signal_get,
                                     .put = adjoint_signal_put};
   if (!e->id && !injected && s->sources.injected)
@@ -327,7 +327,7 @@ int adjoint_signals(adjoint *a, int i, bool injected, float **signals, error *e)
   else
     for (int64_t k = 0; k < steps * r->local && !e->id; k++)
       all[k / r->local * r->count + r->index[k % r->local]] =
-          (float)(way.scale * (double)*traces_at(&nu, last - k / r->local, k % r->local));
+          (float)(injected_at.scale * (double)*traces_at(&nu, last - k / r->local, k % r->local));
   TRY(error_agree(e, g->comm));
   MPI_TRY(e, mpi_reduce_all(all, (int)count, MPI_FLOAT, MPI_SUM, g->comm));
   return adjoint_state_signals(&a->shots[i], injected, all, count, e);

@@ -45,10 +45,10 @@ int measure_open(measure *v, device *dev, const slab *slab, MPI_Comm comm, int b
   TRY(measure_take(v, (void **)&v->counts, measure_counts_bytes(v), e));
   if (dev) TRY(dev->table->alloc(dev, &v->on_host, measure_host_bytes(v), MEMORY_PINNED, e));
   TRY(ALLOC(e, v->gathered, slab->nz_global, MEASURE));
-  TRY(ALLOC(e, v->shares, 2 * ranks, MEASURE));
+  TRY(ALLOC(e, v->plane_counts, 2 * ranks, MEASURE));
   for (int r = 0; r < slab->ranks; r++) {
-    v->shares[slab->ranks + r] = slab_first_plane(slab, r);
-    v->shares[r] = slab_first_plane(slab, r + 1) - slab_first_plane(slab, r);
+    v->plane_counts[slab->ranks + r] = slab_first_plane(slab, r);
+    v->plane_counts[r] = slab_first_plane(slab, r + 1) - slab_first_plane(slab, r);
   }
   return 0;
 }
@@ -60,7 +60,7 @@ void measure_close(measure *v) {
   for (size_t i = 0; i < sizeof taken / sizeof *taken; i++) measure_give(v, taken[i]);
   if (v->dev) v->dev->table->free(v->dev, v->on_host, MEMORY_PINNED, &ignored);
   free(v->gathered);
-  free(v->shares);
+  free(v->plane_counts);
   *v = (measure){.slab = NULL};
 }
 
@@ -87,8 +87,8 @@ static int measure_gather_planes(measure *v, const partial_statistics *planes, e
   MPI_Datatype plane;
   MPI_TRY(e, MPI_Type_contiguous(sizeof(partial_statistics), MPI_BYTE, &plane));
   MPI_TRY(e, MPI_Type_commit(&plane));
-  MPI_TRY(e, MPI_Allgatherv(planes, v->slab->nz, plane, v->gathered, v->shares, v->shares + v->slab->ranks,
-                            plane, v->comm));
+  MPI_TRY(e, MPI_Allgatherv(planes, v->slab->nz, plane, v->gathered, v->plane_counts,
+                            v->plane_counts + v->slab->ranks, plane, v->comm));
   MPI_TRY(e, MPI_Type_free(&plane));
   return 0;
 }

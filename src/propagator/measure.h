@@ -18,7 +18,7 @@ typedef struct measure {
   uint64_t *counts;             /* of the histogram; where fields are, as are the pointers of args */
   void *on_host;                /* pinned: what comes from the device; NULL where there is none */
   partial_statistics *gathered; /* planes of all ranks */
-  int *shares;                  /* planes of each rank, then the first plane of each */
+  int *plane_counts;            /* planes of each rank, then the first plane of each */
 } measure;
 
 /* Takes the memory. Not collective. `bins`: 0 .. HISTOGRAM_BINS. Close it also after a failure. */

@@ -46,7 +46,7 @@ const float *snapshot_points(const slab *s, const float *copy);
 /* Puts `planes` own planes z .. of a field that was copied into dense planes of ny x nx values. */
 void snapshot_planes(const slab *s, const float *copy, int z, int planes, float *values);
 
-/* A share of the memory that this machine, or the batch job or container, has left, bytes: half of it but for what files
+/* A part of the memory that this machine, or the batch job or container, has left, bytes: half of it but for what files
  * take, divided among its ranks. */
 size_t snapshot_limit(int local_ranks);
 

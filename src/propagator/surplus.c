@@ -26,8 +26,8 @@ static bool surplus_any(const surplus_layers *l) {
 static size_t surplus_deal_out(surplus_args *a, int memories, char *memory) {
   surplus_layers *l = &a->layers;
   const ptrdiff_t nx = l->nx, ny = l->ny, planes = l->nz + 2 * RADIUS;
-  const surplus_shell shell = surplus_shell_of(l, 0, l->nz);
-  const ptrdiff_t points = surplus_count(&shell, 0, l->nz);
+  const surplus_region region = surplus_region_of(l, 0, l->nz);
+  const ptrdiff_t points = surplus_count(&region, 0, l->nz);
   ptrdiff_t along_z = 0;
   size_t taken = 0;
   if (!surplus_any(l)) return 0;

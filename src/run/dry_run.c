@@ -54,7 +54,7 @@ static void dry_run_partition(const propagator *p, const shot *s, const run_need
            "memory per rank: %.1f MiB on the device, %.1f MiB pinned on the host, %.1f MiB for I/O, "
            "up to %.1f MiB for copies of what is saved",
            dry_run_mib(n->device), dry_run_mib(n->pinned),
-           dry_run_mib((double)s->io.way->block_bytes * s->io.way->threads), dry_run_mib(n->copies));
+           dry_run_mib((double)s->io.access->block_bytes * s->io.access->threads), dry_run_mib(n->copies));
   const receivers *r = &s->at.receivers;
   if (r->count)
     log_line(s->log, "%d receiver%s: traces of %.1f MiB %s of this rank, a file of %.1f MiB", r->count,
@@ -201,7 +201,7 @@ static int dry_run_describe(survey_slot *t, error *e) {
   log_line(s->log, "kernel %s, transport %s, overlap %s, io %s", c->kernel, transport_name(c->transport),
            c->overlap ? "on" : "off", io_name(s->io.mode));
   dry_run_output(s);
-  TRY(gradient_share(&t->batch, t->v->several ? survey_shares(t->v) : 1, &t->back.shares, e));
+  TRY(gradient_memory_parts(&t->batch, t->v->several ? survey_memory_parts(t->v) : 1, &t->back.parts, e));
   return dry_run_gradient(t, true, e);
 }
 
@@ -218,7 +218,7 @@ static int dry_run_take(const survey *v, int i, message *m, error *e) {
     config_free(&made);
   }
   TRY(error_agree(e, v->active));
-  return message_share(m, v->active, e);
+  return message_to_all(m, v->active, e);
 }
 
 /* An initial field of its own: that of the first shot has been read. */

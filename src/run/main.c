@@ -131,7 +131,7 @@ static int main_job(int argc, char **argv, const cli *options, MPI_Comm comm, er
                    &log, &f,      {survey.given, survey.given && c->survey_file[0] ? &survey.lines : NULL}};
     field_io_start();
     files_open(&f, comm, c->io, e);
-    if (!e->id) f.way->log = &log;
+    if (!e->id) f.access->log = &log;
     if (!e->id && f.server)
       files_serve(&f, c, stop_signal, e);
     else if (!e->id) {

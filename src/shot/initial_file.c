@@ -113,7 +113,7 @@ static void initial_file_tell(const initial_file *r, const shot *s) {
              "warning: %.2g %% of the field's energy is in waves of fewer than 4 points per wavelength along "
              "%c, which the grid distorts: smooth it, or take a smaller spacing",
              100 * worst, "xyz"[along]);
-  io_way_tell(s->engine->io.way, s->config->initial_file, text);
+  io_access_log(s->engine->io.access, s->config->initial_file, text);
 }
 
 int initial_file_read(const shot *s, field_sink *sink, void *context, error *e) {

@@ -20,7 +20,7 @@ typedef struct misfit {
   double unit;         /* of the residual: a power of two, in which its greatest magnitude is from 1/2 to 1 */
   double most;         /* greatest magnitude in the dataset */
   char dispersion[TABLE_WORD], equation[TABLE_WORD]; /* as in table */
-  scratch held;          /* this rank's share, as the traces lie, extra steps too; owned: it is */
+  scratch held;          /* this rank's part, as the traces lie, extra steps too; owned: it is */
   const float *observed; /* until misfit_residual, */
   float *residual;       /* from then on; where it is given, from the start; NULL: not yet */
 } misfit;

@@ -103,7 +103,7 @@ static bool remarks_at_rest(const config *c) {
 }
 
 /* m: the shortest way from one place to another, which leads across the faces of periodic axes, too. */
-static double remarks_way(const config *c, const double from[3], const double to[3]) {
+static double remarks_distance(const config *c, const double from[3], const double to[3]) {
   double d[3];
   for (int axis = 0; axis < 3; axis++) {
     const config_axis a = config_axis_of(c, axis);
@@ -119,8 +119,8 @@ static double remarks_arrival(const shot *s, const double place[3]) {
   double first = INFINITY;
   for (int i = 0; i < s->at.sources.count; i++) {
     if (!remarks_sounds(s, i)) continue;
-    const double way = remarks_way(c, s->at.sources.positions[i], place);
-    first = fmin(first, remarks_begin(s, i) + way / s->engine->physics.medium[0].max);
+    const double distance = remarks_distance(c, s->at.sources.positions[i], place);
+    first = fmin(first, remarks_begin(s, i) + distance / s->engine->physics.medium[0].max);
   }
   return first;
 }

@@ -19,7 +19,7 @@ static int shot_choose_time(shot *s, int64_t last, exact_time *t, error *e) {
       .highest = sources_highest(&s->at.sources, c, column),
       .column = column,
       .steps = last,
-      .threads = g->setup.together > 1 ? 1 : g->files->way->compressors, /* shots share them */
+      .threads = g->setup.together > 1 ? 1 : g->files->access->compressors, /* shots share them */
       .continues = s->of.from && !checkpoint_has_key(s->of.from, FINGERPRINT_DISPERSION)};
   exact_time_choose(t, c, &of);
   t->transforms = g->transforms;

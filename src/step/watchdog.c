@@ -173,7 +173,7 @@ static int watchdog_start(watchdog *w, error *e) {
 /* --- opening and closing ---------------------------------------------------------------------------------------- */
 
 /* Opens the memory that all ranks of the node see. */
-static int watchdog_share(watchdog *w, MPI_Comm comm, int64_t step, error *e) {
+static int watchdog_exchange(watchdog *w, MPI_Comm comm, int64_t step, error *e) {
   int rank, of_run; /* which the user knows: `comm` may be a group's of a survey */
   MPI_TRY(e, MPI_Comm_rank(comm, &rank));
   MPI_TRY(e, MPI_Comm_rank(MPI_COMM_WORLD, &of_run));
@@ -199,7 +199,7 @@ int watchdog_open(watchdog **opened, MPI_Comm comm, double seconds, int64_t step
   watchdog *w = *opened;
   *w = (watchdog){.limit = seconds, .noticed = -1, .node = MPI_COMM_NULL, .window = MPI_WIN_NULL};
   w->period = seconds / 8 < LONGEST ? seconds / 8 : LONGEST;
-  watchdog_share(w, comm, step, e);
+  watchdog_exchange(w, comm, step, e);
   TRY(error_agree(e, comm)); /* the thread must not look before all ranks have written their number */
   watchdog_start(w, e);
   return error_agree(e, comm);

@@ -89,7 +89,7 @@ int announce(const propagator *p, const shot *s, error *e) {
            c->kernel, p->halo.name, c->overlap ? "on" : "off", schedule_name(c->schedule),
            io_name(s->io.mode));
   if (p->halo.story[0]) log_line(s->log, "transport auto: %s (%s)", p->halo.name, p->halo.story);
-  if (p->halo.way[0]) log_detail(s->log, "transport %s: %s", p->halo.name, p->halo.way);
+  if (p->halo.method[0]) log_detail(s->log, "transport %s: %s", p->halo.name, p->halo.method);
   const exact_time *t = &s->at.receivers.time;
   if (t->removed)
     log_line(s->log, "time: dispersion removed from signals and traces, whose ends take %lld steps more",
@@ -137,8 +137,8 @@ static report announce_report_of(const batch *b) {
   const config *c = b->p.engine->config; /* a shot's may be gone */
   return (report){.steps = b->loop.steps,
                   .seconds = b->loop.seconds,
-                  .ending =
-                      MPI_Wtime() - b->loop.end - b->loop.gradient.way.again - b->loop.gradient.way.back,
+                  .ending = MPI_Wtime() - b->loop.end - b->loop.gradient.adjoint.again -
+                            b->loop.gradient.adjoint.back,
                   .gradient = b->loop.gradient,
                   .nx = c->nx,
                   .ny = c->ny,
@@ -192,7 +192,8 @@ void announce_add(announce_shots *all, const batch *b, int shots) {
   sum->interior += steps * one.interior, sum->exposed += steps * one.exposed;
   sum->io += steps * one.io, sum->io_wait += steps * one.io_wait;
   sum->writer_seconds += one.writer_seconds, sum->writer_bytes += one.writer_bytes;
-  all->gradient.way.again += b->loop.gradient.way.again, all->gradient.way.back += b->loop.gradient.way.back;
+  all->gradient.adjoint.again += b->loop.gradient.adjoint.again,
+      all->gradient.adjoint.back += b->loop.gradient.adjoint.back;
   all->gradient.sums += b->loop.gradient.sums;
   all->steps += shots * b->loop.steps;
 }
@@ -206,9 +207,9 @@ int announce_survey(const batch *b, const announce_shots *all, MPI_Comm comm, er
                       &mine.interior, &mine.exposed, &mine.io,       &mine.io_wait};
   for (size_t i = 0; i < sizeof phases / sizeof *phases; i++) *phases[i] /= steps;
   mine.copy_gbs = now.copy_gbs, mine.host_bytes = now.host_bytes, mine.device_bytes = now.device_bytes;
-  double share[2] = {all->stepping, 1}, every[2] = {0, 1};
+  double stepping[2] = {all->stepping, 1}, every[2] = {0, 1};
   int64_t counted = b->p.engine->rank == 0 ? all->steps : 0; /* a group does its steps together */
-  MPI_TRY(e, MPI_Allreduce(share, every, 2, MPI_DOUBLE, MPI_SUM, comm));
+  MPI_TRY(e, MPI_Allreduce(stepping, every, 2, MPI_DOUBLE, MPI_SUM, comm));
   MPI_TRY(e, MPI_Allreduce(&counted, &r.steps, 1, MPI_INT64_T, MPI_SUM, comm));
   r.seconds = all->seconds, r.ending = 0, r.statistics = NULL;
   r.gradient = all->gradient;

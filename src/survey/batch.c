@@ -94,7 +94,7 @@ run_meta batch_run(const batch *b, int i, int64_t step) {
 
 void batch_for_each(const batch *b, void (*each)(void *context, int i), void *context) {
   const engine *g = b->p.engine;
-  const int threads = g->ranks == 1 && mpi_threads() ? g->files->way->compressors : 1;
+  const int threads = g->ranks == 1 && mpi_threads() ? g->files->access->compressors : 1;
   thread_each(threads, b->count, each, context);
 }
 

@@ -17,7 +17,7 @@ typedef struct batch_setup {
 
 /* What a gradient took after the steps, in seconds; 0: there is none. */
 typedef struct gradient_times {
-  adjoint_times way;
+  adjoint_times adjoint;
   double sums; /* all else: the residual, sums, the file */
 } gradient_times;
 

@@ -31,26 +31,26 @@ static bool gradient_on_host(const batch *b) {
 }
 
 /* Of a rank, in a tier. */
-static int gradient_budget(const batch *b, int shares, double budget[PLAN_TIERS], error *e) {
+static int gradient_budget(const batch *b, int parts, double budget[PLAN_TIERS], error *e) {
   const double SHARE = 0.5;
   const config *c = b->p.config;
   const double device = gradient_on_host(b) ? c->gradient_host_memory : c->gradient_memory;
   disk_space disk = {.available = 0};
-  budget[TIER_DEVICE] = device > 0 ? device : gradient_free(b, shares);
+  budget[TIER_DEVICE] = device > 0 ? device : gradient_free(b, parts);
   budget[TIER_HOST] =
       c->gradient_host_memory > 0 ? c->gradient_host_memory : SHARE * gradient_host_left(b->p.engine);
   if (gradient_on_host(b)) budget[TIER_HOST] = 0;
   if (c->gradient_path[0] && c->gradient_file_memory == 0) TRY(space_of(c->gradient_path, &disk, e));
   budget[TIER_FILE] = c->gradient_file_memory > 0 ? c->gradient_file_memory : SHARE * (double)disk.available;
-  for (int tier = 0; tier < PLAN_TIERS; tier++) budget[tier] /= shares;
+  for (int tier = 0; tier < PLAN_TIERS; tier++) budget[tier] /= parts;
   return 0;
 }
 
 /* All ranks follow one plan: that of the largest slab in the smallest memory. */
-static int gradient_need(const batch *b, int shares, plan_need *need, error *e) {
+static int gradient_need(const batch *b, int parts, plan_need *need, error *e) {
   const propagator *s = &b->p;
   double least[PLAN_TIERS + 2] = {0, 0, 0, -(double)adjoint_field_bytes(s), -(double)states_bytes(s)};
-  gradient_budget(b, shares, least, e);
+  gradient_budget(b, parts, least, e);
   TRY(error_agree(e, s->engine->comm));
   MPI_TRY(e, mpi_reduce_all(least, PLAN_TIERS + 2, MPI_DOUBLE, MPI_MIN, s->engine->comm));
   const int64_t steps = s->engine->physics.steps, extra = exact_time_extra(s->engine->config, steps);
@@ -65,10 +65,10 @@ static double gradient_mib(double bytes) {
 
 static const double FORWARD_AND_BACK = 2.75; /* runs, by the bytes that a step and its adjoint move */
 
-int gradient_share(const batch *b, int most, int *shares, error *e) {
+int gradient_memory_parts(const batch *b, int most, int *parts, error *e) {
   const double MORE = 1.1;
   double least, alone = 0;
-  *shares = 1;
+  *parts = 1;
   if (gradient_on_host(b)) return 0; /* a shot keeps all cores busy */
   for (int n = 1; n <= most && config_has_gradient(b->p.config); n++) {
     plan_need need;
@@ -76,7 +76,7 @@ int gradient_share(const batch *b, int most, int *shares, error *e) {
     TRY(gradient_need(b, n, &need, e));
     const double cost = plan_make(&p, &need, &least) ? FORWARD_AND_BACK + p.again : INFINITY;
     if (n == 1) alone = cost;
-    if (cost <= MORE * alone && cost < INFINITY) *shares = n;
+    if (cost <= MORE * alone && cost < INFINITY) *parts = n;
   }
   return 0;
 }
@@ -86,12 +86,12 @@ int gradient_plan(gradient *g, batch *b, error *e) {
   plan_need need;
   double least;
   g->b = b;
-  if (!config_has_gradient(b->p.config) || g->way.of) return 0; /* the first batch plans for all */
+  if (!config_has_gradient(b->p.config) || g->adjoint.of) return 0; /* the first batch plans for all */
   g->most = larger(n->setup.together, 1);
   if (!g->misfits) ALLOC(e, g->misfits, g->most, "the misfits");
   if (!g->made && !e->id) ALLOC(e, g->made, g->most, "the gradients");
   TRY(error_agree(e, n->comm));
-  TRY(gradient_need(b, larger(g->shares, 1), &need, e));
+  TRY(gradient_need(b, larger(g->parts, 1), &need, e));
   if (plan_make(&g->plan, &need, &least)) return 0;
   if (gradient_on_host(b))
     return FAIL(e, GRADIENT_HOST_MEMORY, gradient_mib(need.budget[TIER_DEVICE]),
@@ -124,8 +124,8 @@ void gradient_announce(const gradient *g, run_log *log) {
            "%.2f forward runs in all",
            gradient_mib(p->bytes[TIER_DEVICE]), where, gradient_mib((double)adjoint_bytes(&b->p)),
            on_the_host[1], gradient_mib(p->bytes[TIER_FILE]), FORWARD_AND_BACK + p->again);
-  if (g->shares > 1)
-    log_line(log, "gradient: that is a part in %d: a shot goes back while the next one steps", g->shares);
+  if (g->parts > 1)
+    log_line(log, "gradient: that is a part in %d: a shot goes back while the next one steps", g->parts);
 }
 
 /* --- a batch ------------------------------------------------------------------------------------------------------ */
@@ -149,29 +149,29 @@ int gradient_check(gradient *g, int i, error *e) {
 }
 
 /* The memory of the way back, and of states in a file, which nobody else sees. */
-static int gradient_open_way(gradient *g, error *e) {
+static int gradient_open_adjoint(gradient *g, error *e) {
   const config *c = g->b->p.config;
   const char *path = c->gradient_path[0] ? c->gradient_path : c->output_path;
   const size_t bytes = (size_t)g->plan.tier[TIER_FILE] * states_bytes(&g->b->p);
   if (bytes) scratch_open(&g->file, path, bytes, e);
   TRY(error_agree(e, g->b->p.engine->comm));
-  return adjoint_open(&g->way, &g->b->p, &g->plan, g->file.memory, e);
+  return adjoint_open(&g->adjoint, &g->b->p, &g->plan, g->file.memory, e);
 }
 
-static void gradient_close_way(gradient *g) {
-  adjoint_close(&g->way);
+static void gradient_close_adjoint(gradient *g) {
+  adjoint_close(&g->adjoint);
   scratch_close(&g->file);
 }
 
 int gradient_open(gradient *g, error *e) {
   if (!config_has_gradient(g->b->p.config)) return 0;
-  if (g->way.of &&
+  if (g->adjoint.of &&
       propagator_last(&g->b->p) >= g->plan.need.fields) { /* those before had fewer extra steps */
-    gradient_close_way(g);
+    gradient_close_adjoint(g);
     TRY(gradient_plan(g, g->b, e));
   }
-  if (!g->way.of) TRY(gradient_open_way(g, e));
-  adjoint_observe(&g->way);
+  if (!g->adjoint.of) TRY(gradient_open_adjoint(g, e));
+  adjoint_observe(&g->adjoint);
   return 0;
 }
 
@@ -196,7 +196,7 @@ static void gradient_describe_file(const gradient *g, int number, const char *ve
   for (int i = 0; i < GRADIENT_FIELDS; i++) {
     if (!adjoint_asked(c, i)) continue;
     p->names[count] = GRADIENT_NAMES[i];
-    p->fields[count] = (adjoint_field){&g->way, i, number, 0};
+    p->fields[count] = (adjoint_field){&g->adjoint, i, number, 0};
     p->planes[count] = (field_planes){adjoint_planes, &p->fields[count]};
     count++;
   }
@@ -248,7 +248,7 @@ int gradient_residual(gradient *g, int i, error *e) {
   misfit *m = &g->misfits[i];
   TRY(misfit_residual(m, s, e));
   if (!m->given) log_line(s->log, "gradient: misfit %.9g", m->value);
-  return adjoint_take(&g->way, i, m->residual, m->unit, e);
+  return adjoint_take(&g->adjoint, i, m->residual, m->unit, e);
 }
 
 /* Ends the way back early, all ranks together. */
@@ -258,11 +258,11 @@ static int gradient_heed(void *context, int64_t count, error *e) {
   enum stop_reason reason;
   bool unused;
   if (stop_poll(w, count, &reason, &unused, e)) error_abort(e, w->comm);
-  return reason == STOP_NOT ? 0 : batch_stopped(g->b, reason, g->way.step, ", on the way back", e);
+  return reason == STOP_NOT ? 0 : batch_stopped(g->b, reason, g->adjoint.step, ", on the way back", e);
 }
 
 int gradient_back(gradient *g, error *e) {
-  adjoint *a = &g->way;
+  adjoint *a = &g->adjoint;
   if (!config_has_gradient(g->b->p.config)) return 0;
   a->heed = gradient_heed, a->context = g;
   TRY(batch_watch(g->b, 0, e));
@@ -272,7 +272,7 @@ int gradient_back(gradient *g, error *e) {
 }
 
 int gradient_chain(gradient *g, int i, error *e) {
-  return config_has_gradient(g->b->p.config) ? adjoint_chain(&g->way, i, e) : 0;
+  return config_has_gradient(g->b->p.config) ? adjoint_chain(&g->adjoint, i, e) : 0;
 }
 
 int gradient_write(gradient *g, int i, const char *verified, error *e) {
@@ -280,7 +280,7 @@ int gradient_write(gradient *g, int i, const char *verified, error *e) {
   const config *c = s->config;
   float *signals = NULL;
   if (!config_has_gradient(c)) return 0;
-  if (c->gradient_signals && s->at.sources.count) adjoint_signals(&g->way, i, false, &signals, e);
+  if (c->gradient_signals && s->at.sources.count) adjoint_signals(&g->adjoint, i, false, &signals, e);
   if (!e->id) gradient_write_file(g, i, signals, verified, e);
   free(signals);
   s->written.gradient = !e->id;
@@ -291,7 +291,7 @@ void gradient_close(gradient *g) {
   for (int i = 0; g->misfits && i < g->most; i++) misfit_close(&g->misfits[i]), gradient_drop_file(g, i);
   free(g->misfits);
   free(g->made);
-  gradient_close_way(g);
+  gradient_close_adjoint(g);
   *g = (gradient){.b = NULL};
 }
 

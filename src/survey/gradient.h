@@ -10,24 +10,24 @@ typedef struct gradient {
   bool tests;  /* --verify-gradient: allows observed traces of another shot, with a warning, */
   bool warned; /* which has been given */
   bool dry;    /* --dry-run: observed traces are only checked */
-  int shares;  /* of the memory, one of which it takes; 0: all */
+  int parts;   /* of the memory, one of which it takes; 0: all */
   plan plan;
   misfit *misfits; /* of each shot; owned; as many as `most` */
   new_file *made;  /* their files, as far as they have been created; owned */
   int most;
-  scratch file; /* of the plan's states; owned */
-  adjoint way;  /* its memory serves one batch after another */
+  scratch file;    /* of the plan's states; owned */
+  adjoint adjoint; /* its memory serves one batch after another */
 } gradient;
 
-/* Plans how a planned batch goes back, within g->shares; GRADIENT_MEMORY where the budgets do not allow it. Does nothing
+/* Plans how a planned batch goes back, within g->parts; GRADIENT_MEMORY where the budgets do not allow it. Does nothing
  * where there is no gradient. Zero-initialise it before the first batch. Collective, same error everywhere, as are the
  * functions below. gradient_close it, also after a failure. */
 int gradient_plan(gradient *g, batch *b, error *e);
 /* Logs the plan. Not collective. */
 void gradient_announce(const gradient *g, run_log *log);
-/* Into how many shares at most `most` the memory for a batch like this can be divided, so that while one goes back, or is
- * written, another one can begin, and hardly more steps are done again. 1 where there is no gradient. */
-int gradient_share(const batch *b, int most, int *shares, error *e);
+/* Into how many parts at most `most` the memory for a batch like this can be divided, so that while one goes back, or
+ * is written, another one can begin, and hardly more steps are done again. 1 where there is no gradient. */
+int gradient_memory_parts(const batch *b, int most, int *parts, error *e);
 /* Reads what the traces of shot i are compared with. Exit 2 where these are another shot's (misfit.h). */
 int gradient_check(gradient *g, int i, error *e);
 /* Creates the file that gradient_write writes, and removes it unless that has; another thread may do so while the batch

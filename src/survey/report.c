@@ -147,10 +147,10 @@ void report_print(const report *r, bool verbose, FILE *to) {
             r->shots == 1 ? "" : "s", report_shots_per_hour(r), 100 * r->overhead);
   else
     fprintf(to, "  %.3g s from the last step to this report%s\n", r->ending,
-            r->gradient.way.back > 0 ? ", without steps done again or back" : "");
-  if (r->gradient.way.back > 0)
+            r->gradient.adjoint.back > 0 ? ", without steps done again or back" : "");
+  if (r->gradient.adjoint.back > 0)
     fprintf(to, "  gradient: %.3g s of steps done again, %.3g of steps back, %.3g for sums and files\n",
-            r->gradient.way.again, r->gradient.way.back, r->gradient.sums);
+            r->gradient.adjoint.again, r->gradient.adjoint.back, r->gradient.sums);
   if (verbose) report_print_ranks(r, to);
   if (r->statistics && r->statistics->bins) report_print_histogram(r->statistics, to);
   fflush(to);
@@ -239,9 +239,9 @@ static bool report_add_shots(cJSON *root, const report *r) {
 
 static bool report_add_gradient(cJSON *root, const report *r) {
   const gradient_times *t = &r->gradient;
-  return t->way.back <= 0 ||
-         REPORT_ADD(cJSON_AddObjectToObject(root, "gradient"), {"again_seconds", t->way.again},
-                    {"back_seconds", t->way.back}, {"sums_seconds", t->sums});
+  return t->adjoint.back <= 0 ||
+         REPORT_ADD(cJSON_AddObjectToObject(root, "gradient"), {"again_seconds", t->adjoint.again},
+                    {"back_seconds", t->adjoint.back}, {"sums_seconds", t->sums});
 }
 
 static bool report_add_all(cJSON *root, const report *r) {

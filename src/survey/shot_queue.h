@@ -56,7 +56,8 @@ int shot_queue_open(shot_queue **opened, const shot_queue_setup *setup, int *lef
 int shot_queue_warned(shot_queue *q, const warnings *of, error *e);
 /* Starts the thread: the first shot begins. Collective, agreed. */
 int shot_queue_start(shot_queue *q, error *e);
-/* For the first rank of a group: reports a shot, and gets the next one. `m`: empty; it holds the order for message_share. */
+/* For the first rank of a group: reports a shot, and gets the next one. `m`: empty; it holds the order for
+ * message_to_all. */
 int shot_queue_take(shot_queue *q, const shot_report *done, message *m, error *e);
 /* Reads what the message holds. */
 void shot_queue_read(message *m, shot_order *order);

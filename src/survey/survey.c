@@ -103,15 +103,15 @@ static int survey_together(const survey *v) {
 
 static int survey_find_together(survey *v, error *e) {
   if (!v->several) return 0;
-  if (v->first.way) v->most = (v->job.lines.lines->count + v->parts.count - 1) / v->parts.count;
-  v->together = v->first.way ? survey_together(v) : 1;
+  if (v->first.access) v->most = (v->job.lines.lines->count + v->parts.count - 1) / v->parts.count;
+  v->together = v->first.access ? survey_together(v) : 1;
   TRY(message_broadcast(&v->together, sizeof v->together, v->active, e));
   TRY(message_broadcast(&v->most, sizeof v->most, v->active, e));
   if (v->together > 1) log_line(v->log, "survey: a rank does %d shots together", v->together);
   return 0;
 }
 
-int survey_shares(const survey *v) {
+int survey_memory_parts(const survey *v) {
   return v->threaded && v->most > v->together ? 2 : 1;
 }
 
@@ -168,15 +168,15 @@ static int survey_open_slot(survey_slot *t, error *e) {
 
 /* What its gradient needs, of so many slots. */
 static int survey_open_back(survey_slot *t, int slots, error *e) {
-  t->back.shares = slots;
+  t->back.parts = slots;
   TRY(gradient_plan(&t->back, &t->batch, e));
   return gradient_open(&t->back, e);
 }
 
 /* One more than step at once, for the shot that is written. */
 static int survey_room(const survey *v) {
-  const int shares = survey_shares(v);
-  return shares == 1 || config_has_gradient(v->job.config) ? shares : survey_at_once(v) + 1;
+  const int parts = survey_memory_parts(v);
+  return parts == 1 || config_has_gradient(v->job.config) ? parts : survey_at_once(v) + 1;
 }
 
 static int survey_make_slots(survey *v, int room, error *e) {
@@ -196,7 +196,7 @@ static int survey_open_slots(survey *v, error *e) {
   survey_make_slots(v, room, e);
   TRY(error_agree(e, v->engine.comm));
   TRY(survey_open_slot(&v->slots[0], e));
-  if (config_has_gradient(v->job.config)) TRY(gradient_share(&v->slots[0].batch, room, &room, e));
+  if (config_has_gradient(v->job.config)) TRY(gradient_memory_parts(&v->slots[0].batch, room, &room, e));
   TRY(survey_open_back(&v->slots[0], room, e));
   for (; v->slot_count < room; v->slot_count++)
     if (survey_open_slot(&v->slots[v->slot_count], &less) ||
@@ -278,14 +278,14 @@ static int survey_announce(survey *v, error *e) {
   survey_slot *t = &v->slots[0];
   warnings told;
   if (v->job.samples) return 0;
-  if (v->several && v->first.way) warnings_hear(v->log, &told);
+  if (v->several && v->first.access) warnings_hear(v->log, &told);
   if (v->one.planned && !announce(&t->batch.p, &v->one.shot, e)) gradient_announce(&t->back, v->log);
-  if (v->several && v->first.way) v->log->hear = NULL;
+  if (v->several && v->first.access) v->log->hear = NULL;
   if (e->id || !v->several) return e->id ? e->id : announce_check_report(&v->engine, e);
   if (v->together == 1 && v->slot_count > 1 && !config_has_gradient(v->job.config))
     log_line(v->log, "survey: a rank has %d shot%s under way while another is written", v->at_once,
              survey_plural(v->at_once));
-  return v->first.way ? shot_queue_warned(v->queue, &told, e) : 0;
+  return v->first.access ? shot_queue_warned(v->queue, &told, e) : 0;
 }
 
 int survey_open(survey *v, error *e) {
@@ -380,7 +380,7 @@ static int survey_conclude(survey *v, bool done, error *e) {
     log_line(v->log, "%s is not written: this run has done no shot", v->job.config->report_file);
   log_line(v->log, "survey: %d of %d shots are done: %s/survey.csv", totals.done, totals.shots, v->path);
   error sum = {0};
-  if (v->first.way && !survey_sum(v, &totals, &sum) && totals.done == totals.shots &&
+  if (v->first.access && !survey_sum(v, &totals, &sum) && totals.done == totals.shots &&
       v->job.config->output_replace)
     survey_move_sum_aside(v, false, true, &sum);
   error_agree(&sum, v->active);
@@ -393,7 +393,7 @@ static int survey_do_several(survey *v, error *e) {
   int left;
   stop_say(shot_queue_says(v->job.config->survey_on_stop));
   TRY(survey_find_left(v, &left, e));
-  if (v->first.way) survey_move_sum_aside(v, left, false, e);
+  if (v->first.access) survey_move_sum_aside(v, left, false, e);
   TRY(error_agree(e, v->active));
   if (left && !survey_open(v, e) && !shot_queue_start(v->queue, e) && survey_shots(v, e))
     error_abort(e, v->job.files->comm); /* other groups wait */

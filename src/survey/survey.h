@@ -111,7 +111,7 @@ int survey_batch(survey *v, survey_slot **slot, error *e);
 int survey_run(survey *v, error *e);
 void survey_close(survey *v);
 /* Batches that share the memory of a rank: 2 if one can be written, or go back, while another steps; else 1. */
-int survey_shares(const survey *v);
+int survey_memory_parts(const survey *v);
 
 /* --- survey_slots.c --- */
 

@@ -90,7 +90,7 @@ static int survey_check_gradient(void *context, int i, error *e) {
 static int survey_begin_batch(survey_slot *t, error *e) {
   survey *v = t->v;
   int n = 0;
-  thread_each(v->threaded ? v->files->way->compressors : 1, t->count, survey_take_up_one, t);
+  thread_each(v->threaded ? v->files->access->compressors : 1, t->count, survey_take_up_one, t);
   for (int i = 0; i < t->count; i++)
     if (!t->shots[i].report.failed.id) t->begun[n++] = &t->shots[i];
   if (n == 0) *e = t->shots[0].report.failed;
@@ -159,7 +159,7 @@ static int survey_take(survey_slot *slot, error *e) {
   t->ready = (error){0}, t->planned = false;
   message_free(&t->message);
   if (v->engine.rank == 0) TRY(shot_queue_take(v->queue, &t->report, &t->message, e));
-  TRY(message_share(&t->message, v->engine.comm, e));
+  TRY(message_to_all(&t->message, v->engine.comm, e));
   shot_queue_read(&t->message, &t->order);
   t->report = (shot_report){.number = t->order.number};
   warnings_hear(&t->silent, &t->report.warns);
@@ -255,8 +255,8 @@ static int survey_go_back(survey_slot *t, error *e) {
   gradient_back(&t->back, e);
   survey_count(t->v, -1);
   if (!e->id) batch_each(b, survey_write_gradient, t, e);
-  times->way = t->back.way.times;
-  times->sums = MPI_Wtime() - begin - times->way.back - times->way.again;
+  times->adjoint = t->back.adjoint.times;
+  times->sums = MPI_Wtime() - begin - times->adjoint.back - times->adjoint.again;
   return e->id;
 }
 
@@ -318,8 +318,8 @@ static void *survey_work(void *argument) {
 /* Takes as many shots as step together, and begins them. */
 static int survey_begin_slot(survey_slot *t, error *e) {
   survey *v = t->v;
-  /* its share, so that all groups end together, but not only the few that others leave */
-  const int share = larger(v->most - v->taken, SURVEY_FEW), most = smaller(share, v->together);
+  /* its part, so that all groups end together, but not only the few that others leave */
+  const int part = larger(v->most - v->taken, SURVEY_FEW), most = smaller(part, v->together);
   while (!v->over && t->count < most) TRY(survey_take(t, e));
   v->taken += t->count;
   if (!t->count) return 0;

@@ -143,7 +143,7 @@ static void verify_residual(const verify *v, float *residual, double sums[3]) {
 
 /* What the gradients say of the same product. */
 static int verify_transposed(verify *v, double *sum, error *e) {
-  adjoint *a = &v->g->way;
+  adjoint *a = &v->g->adjoint;
   const receivers *at = &a->shots->at_sources;
   shot *s = v->shot;
   float *signals = NULL, *initial = malloc(v->points * sizeof *initial + 1);
@@ -171,8 +171,8 @@ static int verify_dot(verify *v, bool *right, error *e) {
   verify_residual(v, misfit_begin_residual(v->g->misfits), sums);
   for (int i = 0; i < 3; i++) sums[i] = verify_sum(v, sums[i], e);
   v->traces = sums[2];
-  TRY(adjoint_take(&v->g->way, 0, v->g->misfits->residual, 1, e));
-  TRY(adjoint_run(&v->g->way, e));
+  TRY(adjoint_take(&v->g->adjoint, 0, v->g->misfits->residual, 1, e));
+  TRY(adjoint_run(&v->g->adjoint, e));
   TRY(verify_transposed(v, &back, e));
   back = verify_sum(v, back, e);
   const double norm = sqrt(sums[1] * sums[2]), off = norm > 0 ? fabs(sums[0] - back) / norm : 0;
@@ -224,17 +224,17 @@ typedef struct taylor {
 static int verify_derivative(verify *v, taylor *t, error *e) {
   const engine *g = v->engine;
   const uint64_t first = (uint64_t)g->slab.z0 * (uint64_t)g->slab.ny * (uint64_t)g->slab.nx;
-  adjoint_field velocity = {&v->g->way, GRADIENT_VELOCITY, 0, 0};
-  double *unit = &v->g->way.shots->unit;
-  const double way = *unit;
+  adjoint_field velocity = {&v->g->adjoint, GRADIENT_VELOCITY, 0, 0};
+  double *unit = &v->g->adjoint.shots->unit;
+  const double scale = *unit;
   *unit = 1; /* as it comes, however small it is */
   adjoint_planes(&velocity, 0, g->slab.nz, v->weight, e);
-  *unit = way;
+  *unit = scale;
   for (size_t i = 0; !e->id && i < v->points; i++) {
     const double slope = (double)v->weight[i], random = verify_random(first + i);
     v->weight[i] = g->physics.model.needed ? 1 : (float)(slope < 0 ? -random : random);
     const double change = (double)v->velocity[i] * (double)v->weight[i];
-    t->derivative += way * slope * change, t->sum += way * fabs(change);
+    t->derivative += scale * slope * change, t->sum += scale * fabs(change);
   }
   TRY(error_agree(e, g->comm));
   t->derivative = verify_sum(v, t->derivative, e), t->sum = verify_sum(v, t->sum, e);
@@ -351,7 +351,7 @@ static int verify_all(verify *v, error *e) {
   TRY(verify_dot(v, &right, e));
   TRY(verify_run(v, true, e));
   TRY(verify_misfit(v, &J, e));
-  TRY(adjoint_take(&g->way, 0, g->misfits->residual, g->misfits->unit, e));
+  TRY(adjoint_take(&g->adjoint, 0, g->misfits->residual, g->misfits->unit, e));
   TRY(gradient_back(g, e));
   TRY(gradient_chain(g, 0, e));
   TRY(verify_keep_medium(v, e));

@@ -53,7 +53,7 @@ struct result {
   bool supported;           /* by this device; else nothing below is set */
   unsigned long long wrong; /* floats whose bits differ from naive's */
   std::vector<double> gpts, thin,
-      share; /* a round: Gpts/s; s of a boundary launch; fraction of that round's copy */
+      fraction; /* a round: Gpts/s; s of a boundary launch; fraction of that round's copy */
 };
 
 static double median(std::vector<double> v) {
@@ -184,7 +184,7 @@ static double measure_round(const bench &b, std::vector<result> *results) {
     const kernel_args whole = make_args(b, r.equation, 0, b.s.nz);
     const auto launch = [&](const kernel_args &a) { return (cudaError_t)r.k->cuda(&a, b.stream); };
     r.gpts.push_back(1e-9 * points_of(b) / seconds_of(b, b.repeats, [&](int) { return launch(whole); }));
-    r.share.push_back(r.gpts.back() * ideal_bytes(r.equation) / copy_gbs);
+    r.fraction.push_back(r.gpts.back() * ideal_bytes(r.equation) / copy_gbs);
     r.thin.push_back(seconds_of(b, THIN_REPEATS, [&](int n) { return launch(thin_args(b, r.equation, n)); }));
   }
   return copy_gbs;
@@ -196,7 +196,7 @@ static void print_row(const result &r) {
     printf(" not supported by this device\n");
     return;
   }
-  printf(" %7.1f %7.1f %9.1f", median(r.gpts), 100 * median(r.share), 1e6 * median(r.thin));
+  printf(" %7.1f %7.1f %9.1f", median(r.gpts), 100 * median(r.fraction), 1e6 * median(r.thin));
   if (r.wrong)
     printf("  DIFFERS from naive at %llu floats\n", r.wrong);
   else
@@ -219,7 +219,7 @@ static cJSON *to_json(const result &r) {
   cJSON_AddNumberToObject(o, "bits_that_differ", (double)r.wrong);
   cJSON_AddNumberToObject(o, "gpts", median(r.gpts));
   cJSON_AddItemToObject(o, "gpts_rounds", cJSON_CreateDoubleArray(r.gpts.data(), (int)r.gpts.size()));
-  cJSON_AddNumberToObject(o, "fraction_of_copy", median(r.share));
+  cJSON_AddNumberToObject(o, "fraction_of_copy", median(r.fraction));
   cJSON_AddNumberToObject(o, "thin_seconds", median(r.thin));
   return o;
 }

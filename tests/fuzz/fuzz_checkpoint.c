@@ -5,7 +5,7 @@
 #include "fuzz.h"
 #include "io/checkpoint/checkpoint_internal.h"
 
-static io_way way; /* of this process */
+static io_access files; /* of this process */
 
 static int same(const checkpoint_header *a, const checkpoint_header *b) {
   if (memcmp(&a->mark, &b->mark, sizeof a->mark) || a->sums_at != b->sums_at || a->count != b->count ||
@@ -24,7 +24,7 @@ static int same(const checkpoint_header *a, const checkpoint_header *b) {
 static void check_open(const char *name) {
   checkpoint c;
   error e = {0}, other = {0}, damaged = {0};
-  const int id = checkpoint_open(&c, &way, &(checkpoint_search){.file = name}, &e);
+  const int id = checkpoint_open(&c, &files, &(checkpoint_search){.file = name}, &e);
   demand_answer(id, &e, EXIT_CODE_FILE);
   if (id) return;
   const int differs = checkpoint_match(&c, "[grid] nx\n7\n", &other);
@@ -78,8 +78,8 @@ int LLVMFuzzerInitialize(int *argc, char ***argv) {
   error e = {0};
   setenv("OMPI_MCA_opal_signal", "", 1); /* crashes are libFuzzer's to report */
   MPI_Init(argc, argv);
-  demand(io_way_open(&way, MPI_COMM_SELF, true, &e) == 0, "way", e.text);
-  way.threads = 1;
-  way.block_bytes = 4096;
+  demand(io_access_open(&files, MPI_COMM_SELF, true, &e) == 0, "access", e.text);
+  files.threads = 1;
+  files.block_bytes = 4096;
   return 0;
 }

@@ -150,9 +150,9 @@ static inline int write_state(fixture *x, const char *path, int64_t step, int ke
   checkpoint_place place = {path, keep, {0}};
   state_init(&s, (int)step, 0, 0, x->rank, x->ranks);
   state_shrink(&s);
-  io_way *way = &x->ways[step % WAYS];
-  way->block_bytes = 400;
-  return checkpoint_write(way, &place, &m, s.arrays, s.count, e);
+  io_access *access = &x->accesses[step % ACCESSES];
+  access->block_bytes = 400;
+  return checkpoint_write(access, &place, &m, s.arrays, s.count, e);
 }
 
 #define WRITE(x, path, step, keep) OK(write_state(x, path, step, keep, &E))

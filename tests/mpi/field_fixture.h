@@ -17,13 +17,13 @@ enum { NX = 7, NY = 5, NZ = 17, POINTS = NX * NY * NZ, PLANE_BYTES = NX * NY * 4
 
 /* Ways to write and read: all ranks together, on one thread and on several; through rank 0, by shared memory and by
  * messages. */
-enum { WAYS = 4 };
+enum { ACCESSES = 4 };
 
 typedef struct fixture {
   int rank, ranks;
   char folder[64]; /* empty at first, removed at the end */
   slab s;
-  io_way ways[WAYS], alone; /* alone: of this rank */
+  io_access accesses[ACCESSES], alone; /* alone: of this rank */
 } fixture;
 
 static inline int remove_entry(const char *path, const struct stat *s, int type, struct FTW *at) {
@@ -39,12 +39,12 @@ static inline int fixture_open(void **state) {
   strcpy(x->folder, "field_io.XXXXXX");
   if (x->rank == 0 && !mkdtemp(x->folder)) return -1;
   MPI_Bcast(x->folder, sizeof x->folder, MPI_CHAR, 0, MPI_COMM_WORLD);
-  for (int i = 0; i < WAYS; i++) {
-    if (io_way_open(&x->ways[i], MPI_COMM_WORLD, i < 2, &e)) return -1;
-    x->ways[i].threads = x->ways[i].compressors = i % 2 ? 3 : 1;
-    if (i == 3) x->ways[i].near = false;
+  for (int i = 0; i < ACCESSES; i++) {
+    if (io_access_open(&x->accesses[i], MPI_COMM_WORLD, i < 2, &e)) return -1;
+    x->accesses[i].threads = x->accesses[i].compressors = i % 2 ? 3 : 1;
+    if (i == 3) x->accesses[i].near = false;
   }
-  if (io_way_open(&x->alone, MPI_COMM_SELF, true, &e)) return -1;
+  if (io_access_open(&x->alone, MPI_COMM_SELF, true, &e)) return -1;
   *state = x;
   return slab_init(&x->s, &(slab_shape){.nx = NX, .ny = NY, .nz = NZ}, x->rank, x->ranks, &e);
 }
@@ -135,9 +135,9 @@ static inline field_meta some_meta(int ranks, int compress) {
 
 static inline field_io io_with(fixture *x, const slab *s, int way, size_t block_bytes) {
   field_io io;
-  field_io_init(&io, &x->ways[way], s, IO_AUTO);
+  field_io_init(&io, &x->accesses[way], s, IO_AUTO);
   assert_int_equal(io.mode, way < 2 ? IO_COLLECTIVE : IO_GATHER);
-  io.way->block_bytes = block_bytes;
+  io.access->block_bytes = block_bytes;
   return io;
 }
 

@@ -5,13 +5,13 @@
 
 static void expect_step(fixture *x, const char *path, int64_t step) {
   checkpoint c;
-  OK(checkpoint_open(&c, &x->ways[0], &(checkpoint_search){NULL, path, -1, NULL, NULL}, &E));
+  OK(checkpoint_open(&c, &x->accesses[0], &(checkpoint_search){NULL, path, -1, NULL, NULL}, &E));
   if (step < 0) assert_string_equal(c.name, "");
   if (step >= 0) assert_int_equal(c.step, step);
   checkpoint_close(&c);
 }
 
-static void round_trip(fixture *x, const char *path, int out, int in, io_way *write, io_way *read) {
+static void round_trip(fixture *x, const char *path, int out, int in, io_access *write, io_access *read) {
   state s;
   checkpoint c;
   error e = {0};
@@ -36,7 +36,8 @@ TEST_OF(test_round_trip, fixture *x) {
   const char *path = text_of("%s/trip", x->folder);
   for (int i = 0; i < PARTITIONS * PARTITIONS * 2; i++) {
     const int parts = i % (PARTITIONS * PARTITIONS);
-    io_way *write = &x->ways[(i + i / WAYS) % WAYS], *read = &x->ways[(i + i / WAYS / WAYS) % WAYS];
+    io_access *write = &x->accesses[(i + i / ACCESSES) % ACCESSES],
+              *read = &x->accesses[(i + i / ACCESSES / ACCESSES) % ACCESSES];
     write->block_bytes = blocks[i % 4], read->block_bytes = blocks[i / 4 % 4];
     round_trip(x, path, parts / PARTITIONS, parts % PARTITIONS, write, read);
   }
@@ -48,15 +49,15 @@ TEST_OF(test_round_trip, fixture *x) {
 TEST_OF(test_same_bytes, fixture *x) {
   static image first, m;
   const char *path = text_of("%s/same", x->folder);
-  for (int i = 0; i < WAYS + 1; i++) {
+  for (int i = 0; i < ACCESSES + 1; i++) {
     state s;
     error e = {0};
     checkpoint_meta meta = checkpoint_meta_of(3);
     const checkpoint_place place = {.path = path, .keep = 1};
-    const bool alone = i == WAYS;
+    const bool alone = i == ACCESSES;
     state_init(&s, 3, alone ? 0 : i, 0, alone ? 0 : x->rank, alone ? 1 : x->ranks);
     state_shrink(&s);
-    if (!alone) checkpoint_write(&x->ways[i], &place, &meta, s.arrays, s.count, &e);
+    if (!alone) checkpoint_write(&x->accesses[i], &place, &meta, s.arrays, s.count, &e);
     if (alone && x->rank == 0) checkpoint_write(&x->alone, &place, &meta, s.arrays, s.count, &e);
     assert_int_equal(e.id, 0);
     if (x->rank) continue;
@@ -130,7 +131,8 @@ TEST_OF(test_checksums, fixture *x) {
       store(&m, m.size);
     }
     assert_int_equal(
-        checkpoint_open(&c, &x->ways[i % WAYS], &(checkpoint_search){NULL, path, -1, NULL, NULL}, &e), 0);
+        checkpoint_open(&c, &x->accesses[i % ACCESSES], &(checkpoint_search){NULL, path, -1, NULL, NULL}, &e),
+        0);
     snprintf(text, sizeof text,
              "%s.00000005.h5: damaged checkpoint: array %s, row %d has changed since it was written", path,
              a->name, (int)(at / ((size_t)row_values(a) * value_bytes(a))));
@@ -198,7 +200,7 @@ TEST_OF(test_abandoned, fixture *x) {
       if (cases[i].old) assert_int_equal(utime(name, &hours), 0);
     }
     checkpoint_start start;
-    if (round == 0) OK(checkpoint_begin(&x->ways[0], path, NULL, &start, &E));
+    if (round == 0) OK(checkpoint_begin(&x->accesses[0], path, NULL, &start, &E));
     if (round == 1) WRITE(x, path, 100, 1);
     for (int i = 0; i < count && x->rank == 0; i++) {
       snprintf(name, sizeof name, "%s.%08d.h5.tmp.%s.%ld", path, i, cases[i].host, cases[i].pid);
@@ -219,7 +221,7 @@ TEST_OF(test_fingerprint, fixture *x) {
   const char *path = text_of("%s/keys", x->folder);
   const char *name = text_of("%s.00000007.h5", path);
   WRITE(x, path, 7, 1);
-  OK(checkpoint_open(&c, &x->ways[3], &(checkpoint_search){.file = name}, &E));
+  OK(checkpoint_open(&c, &x->accesses[3], &(checkpoint_search){.file = name}, &E));
   OK(checkpoint_match(&c, KEYS, &E));
 #define LATER "[medium] velocity\n\n[equation] type\nwave\n"
   OK(checkpoint_match(&c, LATER "[grid] nx\n7\n", &E));
@@ -235,7 +237,7 @@ TEST_OF(test_fingerprint, fixture *x) {
 }
 
 static void expect_read(const checkpoint *c, const checkpoint_array *a, int id, const char *what) {
-  const char *text = text_of("%s%s", id == ERROR_CHECKPOINT_SHARES ? "" : c->name, what);
+  const char *text = text_of("%s%s", id == ERROR_CHECKPOINT_PARTS ? "" : c->name, what);
   FAILS(checkpoint_read(c, a, 1, &E), id, text);
 }
 
@@ -245,7 +247,7 @@ TEST_OF(test_arrays, fixture *x) {
   state s;
   const char *path = text_of("%s/arrays", x->folder);
   WRITE(x, path, 7, 1);
-  OK(checkpoint_open(&c, &x->ways[1], &(checkpoint_search){NULL, path, -1, NULL, NULL}, &E));
+  OK(checkpoint_open(&c, &x->accesses[1], &(checkpoint_search){NULL, path, -1, NULL, NULL}, &E));
   state_init(&s, 7, 0, 0, x->rank, x->ranks);
   checkpoint_array a = s.arrays[0];
   strcpy(a.name, "v");
@@ -257,7 +259,7 @@ TEST_OF(test_arrays, fixture *x) {
   a = s.arrays[0], a.type = CHECKPOINT_INT64;
   expect_read(&c, &a, ERROR_CHECKPOINT_ARRAY, ": array u: expected type int64, found float32");
   a = s.arrays[0], a.first = x->rank == x->ranks - 1 ? 10 : 0, a.count = 8;
-  expect_read(&c, &a, ERROR_CHECKPOINT_SHARES, "checkpoint: the ranks' parts of array u do not fit together");
+  expect_read(&c, &a, ERROR_CHECKPOINT_PARTS, "checkpoint: the ranks' parts of array u do not fit together");
   const checkpoint_array *times = checkpoint_find_array(&c, "times"),
                          *traces = checkpoint_find_array(&c, "traces");
   assert_true(times && times->type == CHECKPOINT_INT64 && times->axes == 1 && times->shape[0] == 6);

@@ -13,24 +13,24 @@ TEST_OF(test_one_rank_fails, fixture *x) {
   const int which[] = {0, 5, 7};
   const char *path = text_of("%s/fails", x->folder);
   WRITE(x, path, 1, 1);
-  for (int i = 0; i < 2 * 3 * WAYS * x->ranks; i++) {
+  for (int i = 0; i < 2 * 3 * ACCESSES * x->ranks; i++) {
     state s;
     checkpoint c;
     error e = {0}, r = {0}, o = {0};
-    const int guilty = i / 6 / WAYS;
+    const int guilty = i / 6 / ACCESSES;
     part *p;
-    io_way *way = &x->ways[i / 6 % WAYS];
+    io_access *access = &x->accesses[i / 6 % ACCESSES];
     checkpoint_meta m = checkpoint_meta_of(2);
     checkpoint_place place = {.path = path, .keep = 1};
-    way->block_bytes = i / 3 % 2 ? 1 : 300;
+    access->block_bytes = i / 3 % 2 ? 1 : 300;
     state_init(&s, 1, 0, 0, x->rank, x->ranks);
     state_shrink(&s);
     p = &s.parts[which[i % 3]];
     if (x->rank == guilty) p->fail_row = p->array->first + i / 3 % 2 * (p->array->count - 1);
-    assert_int_equal(checkpoint_write(way, &place, &m, s.arrays, s.count, &e), ERROR_DEVICE_FAILED);
+    assert_int_equal(checkpoint_write(access, &place, &m, s.arrays, s.count, &e), ERROR_DEVICE_FAILED);
     assert_string_equal(e.text, "test device: a copy failed: on purpose");
     assert_int_equal(count_files(x, path), 1);
-    assert_int_equal(checkpoint_open(&c, way, &(checkpoint_search){NULL, path, -1, NULL, NULL}, &o), 0);
+    assert_int_equal(checkpoint_open(&c, access, &(checkpoint_search){NULL, path, -1, NULL, NULL}, &o), 0);
     assert_int_equal(c.step, 1);
     assert_int_equal(state_read(&c, &s, &r), ERROR_DEVICE_FAILED);
     assert_string_equal(r.text, e.text);
@@ -39,8 +39,8 @@ TEST_OF(test_one_rank_fails, fixture *x) {
 }
 
 /* Parts that do not make up an array are refused, before anything is written of them. */
-TEST_OF(test_shares, fixture *x) {
-  const char *path = text_of("%s/shares", x->folder);
+TEST_OF(test_parts, fixture *x) {
+  const char *path = text_of("%s/parts", x->folder);
   checkpoint_meta m = checkpoint_meta_of(2);
   checkpoint_place place = {.path = path, .keep = 1};
   for (int i = 0; i < 3; i++) {
@@ -50,8 +50,8 @@ TEST_OF(test_shares, fixture *x) {
     if (i == 0 && x->rank == x->ranks - 1) s.arrays[0].count--;
     if (i == 1 && x->rank == 0) s.arrays[5].first++;
     if (i == 2 && x->rank == 0) s.arrays[5].count++;
-    assert_int_equal(checkpoint_write(&x->ways[i], &place, &m, s.arrays, s.count, &e),
-                     ERROR_CHECKPOINT_SHARES);
+    assert_int_equal(checkpoint_write(&x->accesses[i], &place, &m, s.arrays, s.count, &e),
+                     ERROR_CHECKPOINT_PARTS);
     assert_int_equal(count_files(x, path), 0);
   }
 }
@@ -100,7 +100,7 @@ TEST_OF(test_space, fixture *x) {
     checkpoint_array a = {.name = "u", .type = CHECKPOINT_INT64, .axes = 3, .source = no_source};
     memcpy(a.shape, shapes[i], sizeof a.shape);
     if (x->rank == 0) a.count = a.shape[0];
-    assert_int_equal(checkpoint_write(&x->ways[i], &place, &m, &a, 1, &e), ERROR_FILE_SPACE);
+    assert_int_equal(checkpoint_write(&x->accesses[i], &place, &m, &a, 1, &e), ERROR_FILE_SPACE);
     assert_memory_equal(e.text, begin, strlen(begin));
     uint64_t needed = strtoull(e.text + strlen(begin), NULL, 10);
     assert_true(i ? needed == UINT64_MAX : needed > (uint64_t)800 << 50 && needed < (uint64_t)801 << 50);

@@ -138,8 +138,8 @@ static long wrong_points(fault fault, int late, const char *transport) {
   kernel_args weights = step_weights();
   step_expected(&weights, expected, NX, NY, NZ, STEPS, GHOST, !transport);
   assert_int_equal(step_mismatches(&r, r.global), 0);
-  if (copies) assert_non_null(strstr(r.halo.way, "copied"));
-  if (maps) assert_non_null(strstr(r.halo.way, "mapped"));
+  if (copies) assert_non_null(strstr(r.halo.method, "copied"));
+  if (maps) assert_non_null(strstr(r.halo.method, "mapped"));
   with.fault = fault;
   with.waits = 0;
   /* Where neighbours share memory, one is late and the other not. */

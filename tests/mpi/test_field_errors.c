@@ -25,7 +25,7 @@ static void make_float_input(fixture *x, const char *file, const char *dataset, 
 
 /* Reading `name` fails in every mode, on every rank, with these words. */
 static void expect_read(fixture *x, const char *name, int id, const char *text) {
-  for (int i = 0; i < WAYS; i++) {
+  for (int i = 0; i < ACCESSES; i++) {
     field_io io = io_with(x, &x->s, i, BLOCK);
     stream sink = {&x->s, 0, -1, 0};
     FAILS(field_read(&io, name, QUANTITY_NONE, random_sink, &sink, &E), id, text);
@@ -176,7 +176,7 @@ TEST_OF(test_bad_chunk, fixture *x) {
     assert_true(H5Dclose(d) >= 0 && H5Fclose(f) >= 0);
   }
   MPI_Barrier(MPI_COMM_WORLD);
-  for (int i = 0; i < WAYS; i++) {
+  for (int i = 0; i < ACCESSES; i++) {
     field_io io = io_with(x, &x->s, i, 1); /* plane by plane */
     stream sink = {&x->s, 0, -1, 0};
     error e = {0};
@@ -209,10 +209,10 @@ TEST_OF(test_one_rank_fails, fixture *x) {
   *strrchr(name, ':') = 0;
   make_float_input(x, name, "u", 3, SHAPE);
   strcat(name, ":/u");
-  for (int i = 0; i < x->ranks * 2 * 3 * WAYS * 2; i++) {
+  for (int i = 0; i < x->ranks * 2 * 3 * ACCESSES * 2; i++) {
     int rank = i % x->ranks, rest = i / x->ranks, z = rest % 2 ? x->s.nz - 1 : 0;
-    field_io io = io_with(x, &x->s, rest / 6 % WAYS, blocks[rest / 2 % 3]);
-    field_meta meta = some_meta(x->ranks, rest / 6 / WAYS % 2);
+    field_io io = io_with(x, &x->s, rest / 6 % ACCESSES, blocks[rest / 2 % 3]);
+    field_meta meta = some_meta(x->ranks, rest / 6 / ACCESSES % 2);
     stream t = {&x->s, 0, rank, z};
     error e = {0}, r = {0};
     io.path = path;

@@ -13,10 +13,10 @@
 
 static const hsize_t SHAPE[3] = {NZ, NY, NX};
 
-static void write_then_read(fixture *x, const slab *s, const char *path, const int ways[2], size_t block,
+static void write_then_read(fixture *x, const slab *s, const char *path, const int accesses[2], size_t block,
                             int compress) {
   char name[160], temporary[sizeof name + TEMPORARY_ENDING];
-  field_io out = io_with(x, s, ways[0], block), in = io_with(x, s, ways[1], block);
+  field_io out = io_with(x, s, accesses[0], block), in = io_with(x, s, accesses[1], block);
   snprintf(name, sizeof name, "%s.00000042.hdf", path);
   temporary_name(temporary, sizeof temporary, name);
   field_meta meta = some_meta(s->ranks, compress);
@@ -46,9 +46,9 @@ TEST_OF(test_round_trip, fixture *x) {
   const size_t blocks[] = {1, 3 * PLANE_BYTES + 1, 1 << 30}; /* one plane, three, all */
   const int levels[] = {0, 4};
   const char *path = text_of("%s/u", x->folder);
-  for (int i = 0; i < WAYS * WAYS * 6; i++) {
-    const int ways[2] = {i / 6 % WAYS, i / 6 / WAYS};
-    write_then_read(x, &x->s, path, ways, blocks[i % 3], levels[i / 3 % 2]);
+  for (int i = 0; i < ACCESSES * ACCESSES * 6; i++) {
+    const int accesses[2] = {i / 6 % ACCESSES, i / 6 / ACCESSES};
+    write_then_read(x, &x->s, path, accesses, blocks[i % 3], levels[i / 3 % 2]);
     check_values(x, path);
     MPI_Barrier(MPI_COMM_WORLD); /* until rank 0 has looked */
   }
@@ -62,8 +62,8 @@ TEST_OF(test_shapes, fixture *x) {
     const int *n = shapes[i / 4];
     slab s;
     OK(slab_init(&s, &(slab_shape){.nx = n[0], .ny = n[1], .nz = n[2]}, x->rank, x->ranks, &E));
-    const int ways[2] = {i % WAYS, i / 4 % WAYS};
-    write_then_read(x, &s, path, ways, 20000, i & 2 ? 1 : 0);
+    const int accesses[2] = {i % ACCESSES, i / 4 % ACCESSES};
+    write_then_read(x, &s, path, accesses, 20000, i & 2 ? 1 : 0);
   }
 }
 
@@ -144,7 +144,7 @@ TEST_OF(test_layout, fixture *x) {
   text[200000] = 0;
   snprintf(path, sizeof path, "%s/layout", x->folder);
   snprintf(name, sizeof name, "%s.00000042.hdf", path);
-  for (int i = 0; i < 2 * WAYS; i++) {
+  for (int i = 0; i < 2 * ACCESSES; i++) {
     field_io io = io_with(x, &x->s, i / 2, 1 << 20);
     field_meta meta = some_meta(x->ranks, i % 2);
     stream source = {&x->s, 0, -1, 0};
@@ -339,13 +339,13 @@ TEST_OF(test_abandoned, fixture *x) {
 
 /* Ranks near the first one write its file themselves, even those that do not look for its name; others do not. */
 TEST_OF(test_lent, fixture *x) {
-  for (int way = 0; way < WAYS; way++) {
+  for (int way = 0; way < ACCESSES; way++) {
     new_file f = {.fd = -1};
     if (x->rank == 0) {
       snprintf(f.plan.temporary, sizeof f.plan.temporary, "%s/lent", x->folder);
       assert_int_equal(close(open(f.plan.temporary, O_CREAT | O_WRONLY, 0666)), 0);
     }
-    OK(rows_open_new(&x->ways[way], &f, &E));
+    OK(rows_open_new(&x->accesses[way], &f, &E));
     assert_int_equal(f.direct, way < 3 || x->ranks == 1);
     assert_int_equal(f.fd >= 0, way < 3 || x->rank == 0);
     OK(rows_close_new(&f, true, &E));
@@ -356,11 +356,11 @@ TEST_OF(test_lent, fixture *x) {
 TEST_OF(test_modes, fixture *x) {
   const enum io_kind modes[] = {IO_COLLECTIVE, IO_GATHER, IO_SERVER};
   field_io io;
-  for (int way = 0; way < WAYS; way++) {
-    field_io_init(&io, &x->ways[way], &x->s, IO_AUTO);
+  for (int way = 0; way < ACCESSES; way++) {
+    field_io_init(&io, &x->accesses[way], &x->s, IO_AUTO);
     assert_int_equal(io.mode, way < 2 ? IO_COLLECTIVE : IO_GATHER);
     for (int i = 0; i < 3; i++) {
-      field_io_init(&io, &x->ways[way], &x->s, modes[i]);
+      field_io_init(&io, &x->accesses[way], &x->s, modes[i]);
       assert_int_equal(io.mode, modes[i]);
     }
   }

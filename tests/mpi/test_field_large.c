@@ -64,7 +64,7 @@ TEST_OF(test_round_trip, fixture *x) {
   out.path = path;
   OK(field_write(&out, &meta, &(field_planes){large_source, &source}, NULL, &E));
   const char *name = text_of("%s.00000042.hdf:/u", path);
-  for (int i = 0; i < WAYS; i++) {
+  for (int i = 0; i < ACCESSES; i++) {
     stream sink = {&s, 0, -1, 0};
     field_io in = io_with(x, &s, i, 64 << 20);
     OK(field_read(&in, name, QUANTITY_NONE, large_sink, &sink, &E));

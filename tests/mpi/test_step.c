@@ -12,7 +12,7 @@ typedef struct grid {
   int nx, ny, nz;
 } grid;
 
-/* Uneven shares, slabs of 4 to 8 planes (all boundary) and thicker ones, for up to 4 ranks; more planes a
+/* Uneven parts, slabs of 4 to 8 planes (all boundary) and thicker ones, for up to 4 ranks; more planes a
  * rank. */
 static const grid GRIDS[] = {{13, 9, 16}, {13, 9, 17},  {5, 3, 19},   {33, 6, 23},
                              {1, 1, 29},  {20, 17, 37}, {130, 11, 50}};
@@ -98,7 +98,7 @@ static void one_run(device *dev, const kernel *k, const step_problem *p, bool ov
   assert_ok(slab_init(&r.slab, &(slab_shape){.nx = g.nx, .ny = g.ny, .nz = g.nz}, rank, ranks, &E), &E);
   if (p->rules[FACE_Z_LO] == GHOST_WRAP) slab_wrap(&r.slab, false);
   step_run_open(&r, dev, k->name, w->transport, w->node_ranks, overlap, profile, 0.375f);
-  if (w->mapped && ranks > 1) assert_non_null(strstr(r.halo.way, "mapped"));
+  if (w->mapped && ranks > 1) assert_non_null(strstr(r.halo.method, "mapped"));
   open_media(&r, p->equation, media);
   set_rules(&r, p->rules);
   while (r.stepper.step < steps) assert_ok(stepper_advance(&r.stepper, steps - r.stepper.step, &E), &E);

@@ -95,13 +95,13 @@ static void ring(device *dev, const char *name, grid g) {
   } else {
     assert_ok(e.id, &e);
     assert_string_equal(h.name, name);
-    if (strcmp(name, "shared") == 0) assert_int_equal(strncmp(h.way, "mapped", 6) == 0, maps(dev, &s));
+    if (strcmp(name, "shared") == 0) assert_int_equal(strncmp(h.method, "mapped", 6) == 0, maps(dev, &s));
     exchange_all(&h, staging);
     if (strcmp(name, "ipc") == 0) { /* it knows the neighbours' addresses only of the fields it was given */
       assert_int_equal(halo_exchange(&h, staging, HALO_UNTIMED, false, &e), ERROR_TRANSPORT_FIELD);
       e = (error){0};
     }
-    if (rank == 0) printf("%s: %d ranks in a ring; %s\n", name, ranks, h.way);
+    if (rank == 0) printf("%s: %d ranks in a ring; %s\n", name, ranks, h.method);
   }
   halo_close(&h);
   e = (error){0};

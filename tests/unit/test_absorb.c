@@ -160,7 +160,7 @@ static void check_outcome(const world *w, const piece *p, const host_isa *isa, e
   outcome_free(&got);
 }
 
-/* For every instruction set and number of shares, the kernel with layers gives the bits of the reference kernel
+/* For every instruction set and number of parts, the kernel with layers gives the bits of the reference kernel
  * followed by the layers point by point. */
 static void check_slab(const world *w, const piece *p, int parts) {
   const kernel *reference;

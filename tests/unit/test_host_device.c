@@ -1,6 +1,6 @@
 /* What the host device does beyond the rules that test_device.c tests on every backend. */
 #include "test.h"
-#include "kernels/host_share.h"
+#include "kernels/host_range.h"
 #include "device/device.h"
 #include "device/host_stream.h"
 #include "device/host_memory.h"
@@ -126,8 +126,8 @@ static void stage_second(const void *args, int part, int parts) {
   if (part < parts) atomic_fetch_add(&s->parts[1], 1);
 }
 
-static int four_pieces(const void *args, int shares) {
-  (void)args, (void)shares;
+static int four_pieces(const void *args, int threads) {
+  (void)args, (void)threads;
   return 4;
 }
 
@@ -191,12 +191,12 @@ TEST_OF(shared_memory_that_is_not_there_is_an_error, device *dev) {
 }
 
 /* Every point of a launch is in exactly one part, for every way to divide it. */
-static void check_dealt(int nx, int ny, int planes, int shares) {
+static void check_dealt(int nx, int ny, int planes, int threads) {
   const kernel_args a = {.nx = nx, .ny = ny, .nz = planes, .z_begin = 2, .z_end = 2 + planes};
-  const int pieces = host_share_pieces(&a, shares), parts = shares * pieces;
+  const int pieces = host_range_pieces(&a, threads), parts = threads * pieces;
   unsigned char *times = calloc((size_t)planes * (size_t)ny, 1);
   for (int part = 0; part < parts; part++) {
-    const host_share s = host_share_of(&a, part, parts);
+    const host_range s = host_range_of(&a, part, parts);
     assert_true(pieces == 1 || s.y_end - s.y_begin <= host_block_rows(nx));
     for (int z = s.z_begin; z < s.z_end; z++)
       for (int y = s.y_begin; y < s.y_end; y++) times[(z - 2) * ny + y]++;
@@ -210,7 +210,7 @@ TEST(launches_are_dealt_out_once) {
   for (int x = 0; x < 4; x++)
     for (int y = 0; y < 8; y++)
       for (int planes = 1; planes < 130; planes += planes < 20 ? 1 : 17)
-        for (int shares = 1; shares <= 12; shares++) check_dealt(widths[x], rows[y], planes, shares);
+        for (int threads = 1; threads <= 12; threads++) check_dealt(widths[x], rows[y], planes, threads);
 }
 
 enum { SHARES = 3, PIECES = 4 };
@@ -218,7 +218,7 @@ typedef struct held_up {
   atomic_int *times, *done;
 } held_up;
 
-/* The first piece of the last share ends when all others are done; if no thread took them, it would never end. */
+/* The first piece of the last part ends when all others are done; if no thread took them, it would never end. */
 static void hold_up(const void *payload, int part, int parts) {
   const held_up *h = payload;
   h->times[part]++;

@@ -1,7 +1,7 @@
 /* Every kernel of kernels.def gives the bits of the reference, through the device interface and on every backend this
  * machine has, own points and ghosts, and writes nothing else but padding. The ghosts' rules are random on each face. */
 #include "device/device.h"
-#include "kernels/host/host_ask.h"
+#include "kernels/host/host_prefetch.h"
 #include "kernels/host/host_simd.h"
 #include "launch_case.h"
 
@@ -22,16 +22,16 @@ static void run_instruction_sets(launch_case *c) {
   }
 }
 
-/* The same by shares, as a wavefront does them, that ask ahead: what is asked for changes no bit. */
-static void run_shares(launch_case *c) {
-  const host_share all = {0, c->s.ny, c->args.z_begin, c->args.z_end};
+/* The same by parts, as a wavefront does them, that ask ahead: what is asked for changes no bit. */
+static void run_parts(launch_case *c) {
+  const host_range all = {0, c->s.ny, c->args.z_begin, c->args.z_end};
   const host_isa *isa;
   for (int i = 0; (isa = host_isa_get(i)); i++) {
     const enum equation q = (enum equation)((c->s.ny + c->args.z_begin) % EQUATION_COUNT);
     memcpy(c->got, c->before[q], c->floats * sizeof(float));
     const kernel_args args = with_fields(c, q, (launch_fields){c->in, c->got, c->medium});
-    host_simd_share(isa, &args, NULL, all, (host_ahead){{args.in, args.out, args.medium[0]}});
-    check_case(c, q, "share that asks");
+    host_simd_range(isa, &args, NULL, all, (host_ahead){{args.in, args.out, args.medium[0]}});
+    check_case(c, q, "part that asks");
   }
 }
 
@@ -122,7 +122,7 @@ static void run_case(test_device *d, int devices, const int n[3], int z_begin, i
   new_case_of(&c, true, n, z_begin, z_end, random);
   if (!only_cuda && !only_kernel) {
     run_instruction_sets(&c);
-    run_shares(&c);
+    run_parts(&c);
   }
   for (int i = 0; i < devices; i++) run_device(&d[i], &c);
   free_case(&c);
@@ -230,10 +230,10 @@ static void check_column(int column, int columns) {
   const bool last = column == columns - 1;
   assert_int_equal(b.x_begin, 64 * column / columns);
   assert_int_equal(b.x_end, 64 * (column + 1) / columns);
-  const sweep s = {.args = &args, .ahead = {.stream = {field + 4 * PLANE + PITCH}}, .ahead_rows = 1};
+  const simd_launch s = {.args = &args, .ahead = {.array = {field + 4 * PLANE + PITCH}}, .ahead_rows = 1};
   int rows[40] = {0};
   for (int y = b.y_begin; y < b.y_end; y++) {
-    const asked to = asked_at(&s, b, Z - 4, y);
+    const prefetch_list to = prefetch_list_at(&s, b, Z - 4, y);
     for (int i = 0; i < to.count; i++) {
       const ptrdiff_t at = to.from[i] + (Z - 4) * PLANE + y * PITCH + b.x_begin - field;
       const int x = (int)(at % PITCH);

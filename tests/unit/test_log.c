@@ -101,7 +101,7 @@ TEST(lines_of_several_threads_are_whole) {
   enum { THREADS = 4 };
   page p;
   page_open(&p, false);
-  thread_share(THREADS, write_lines, &p.log);
+  thread_run(THREADS, write_lines, &p.log);
   assert_int_equal(fflush(p.log.to), 0);
   int lines = 0;
   for (char *at = p.text, *end; (end = strchr(at, '\n')); at = end + 1, lines++) {

@@ -137,9 +137,9 @@ enum { SIGNALS = 7, PLACES = 40 };
 
 typedef struct source_lists {
   point_weights places[PLACES], *places_on_device;
-  source_share own[PLACES]; /* of each place */
+  source_part own[PLACES]; /* of each place */
   source_tile *tiles, *tiles_on_device;
-  source_share *shares, *shares_on_device;
+  source_part *parts, *parts_on_device;
   int count, *plane_begin;
   float signals[SIGNALS], *signal, *medium; /* on the device; NULL: scale */
   absorb_axis layers[ABSORB_AXES];          /* on the device: */
@@ -172,7 +172,7 @@ static void make_places(const kernel_args *a, source_lists *l, uint64_t *seed) {
     p->nz = (unsigned char)count[0], p->ny = (unsigned char)count[1], p->nx = (unsigned char)count[2];
     for (int k = 0; k < POINTS_MOST; k++)
       p->wz[k] = test_random(seed), p->wy[k] = test_random(seed), p->wx[k] = test_random(seed);
-    l->own[i] = (source_share){i, below(SIGNALS - 1, seed)};
+    l->own[i] = (source_part){i, below(SIGNALS - 1, seed)};
     int unused[3];
     for (int k = 4; k < i; k += 5) /* no two on one point */
       if (imposed && covers(a, &l->places[k], p->z, p->y, p->x, unused)) l->own[i].signal = SIGNALS - 1;
@@ -181,33 +181,33 @@ static void make_places(const kernel_args *a, source_lists *l, uint64_t *seed) {
 }
 
 /* Those of tile (z, y, x), in their order. */
-static void make_tile(const kernel_args *a, source_lists *l, int z, int y, int x, int *shares) {
-  const int first = *shares, number = l->count;
+static void make_tile(const kernel_args *a, source_lists *l, int z, int y, int x, int *parts) {
+  const int first = *parts, number = l->count;
   for (int i = 0; i < PLACES; i++) {
     bool any = false;
     int unused[3];
     for (int k = 0; k < TILE_Y * TILE_X && !any; k++)
       any = y + k / TILE_X < a->ny && x + k % TILE_X < a->nx &&
             covers(a, &l->places[i], z, y + k / TILE_X, x + k % TILE_X, unused);
-    if (any) l->shares[(*shares)++] = l->own[i];
+    if (any) l->parts[(*parts)++] = l->own[i];
   }
-  if (*shares > first) l->tiles[l->count++] = (source_tile){z, y, x, first, *shares - first, number};
+  if (*parts > first) l->tiles[l->count++] = (source_tile){z, y, x, first, *parts - first, number};
 }
 
 static void make_sources(const field *f, source_lists *l, bool medium, uint64_t seed) {
   const kernel_args *a = &f->args;
   const size_t most = (size_t)a->nz * (size_t)(a->ny / TILE_Y + 1) * (size_t)(a->nx / TILE_X + 1);
-  int shares = 0;
+  int parts = 0;
   *l = (source_lists){.tiles = calloc(most, sizeof *l->tiles)};
-  l->shares = calloc(PLACES * most, sizeof *l->shares);
+  l->parts = calloc(PLACES * most, sizeof *l->parts);
   l->plane_begin = calloc((size_t)a->nz + 1, sizeof *l->plane_begin);
   make_places(a, l, &seed);
   for (int z = 0; z < a->nz; z++, l->plane_begin[z] = l->count)
     for (int y = 0; y < a->ny; y += TILE_Y)
-      for (int x = 0; x < a->nx; x += TILE_X) make_tile(a, l, z, y, x, &shares);
+      for (int x = 0; x < a->nx; x += TILE_X) make_tile(a, l, z, y, x, &parts);
   for (int i = 0; i < SIGNALS; i++) l->signals[i] = i == SIGNALS - 1 ? NAN : test_random(&seed);
   l->tiles_on_device = on_device(l->tiles, (size_t)l->count * sizeof *l->tiles);
-  l->shares_on_device = on_device(l->shares, (size_t)shares * sizeof *l->shares);
+  l->parts_on_device = on_device(l->parts, (size_t)parts * sizeof *l->parts);
   l->places_on_device = on_device(l->places, sizeof l->places);
   l->signal = on_device(l->signals, sizeof l->signals);
   const size_t floats = slab_floats(&f->slab), chi = most * ABSORB_AXES * TILE_Y * TILE_X;
@@ -223,7 +223,7 @@ static void make_sources(const field *f, source_lists *l, bool medium, uint64_t 
 
 static void free_sources(source_lists *l) {
   free_on_device(l->tiles_on_device);
-  free_on_device(l->shares_on_device);
+  free_on_device(l->parts_on_device);
   free_on_device(l->places_on_device);
   free_on_device(l->signal);
   free_on_device(l->medium);
@@ -231,14 +231,14 @@ static void free_sources(source_lists *l) {
   free_on_device(l->chi);
   free(l->expected);
   free(l->tiles);
-  free(l->shares);
+  free(l->parts);
   free(l->plane_begin);
   free(l->medium_on_host);
 }
 
 static void enqueue_sources(const field *f, const source_lists *l, int stream, int begin, int end) {
   inject_args a = {.field = f->args,
-                   .shares = l->shares_on_device,
+                   .parts = l->parts_on_device,
                    .places = l->places_on_device,
                    .signal = l->signal,
                    .width = LAYER,

@@ -123,9 +123,9 @@ TEST(test_cost) {
   assert_true(before == 0);
 }
 
-/* A budget that all segments share has far longer ones than segments of one length: 22 fields, states of 2.3 (those of 768^3 points
- * with layers on a card of 80 GB). */
-TEST(test_shares) {
+/* A budget that all segments share has far longer ones than segments of one length: 22 fields, states of 2.3 (those of
+ * 768^3 points with layers on a card of 80 GB). */
+TEST(test_parts) {
   plan p;
   double least;
   assert_true(plan_make(&p, &(plan_need){2001, 1, 2.3, {24.3, 18 * 2.3}}, &least));

@@ -26,7 +26,7 @@ static report example(void) {
   return (report){.steps = 50,
                   .seconds = 0.5,
                   .ending = 0.125,
-                  .gradient = {.way = {.again = 0.25, .back = 1.5}, .sums = 0.75},
+                  .gradient = {.adjoint = {.again = 0.25, .back = 1.5}, .sums = 0.75},
                   .nx = 100,
                   .ny = 200,
                   .nz = 300,

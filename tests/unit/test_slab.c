@@ -68,7 +68,7 @@ TEST(layers_are_shared_by_work) {
     for (int nz = 52; nz <= 300; nz += 31)
       for (int ranks = 1; ranks <= nz / RADIUS; ranks++) {
         const int lower = widths[i][0], upper = widths[i][1];
-        const double share = (2.0 * nz + 3 * (lower + upper)) / ranks;
+        const double part = (2.0 * nz + 3 * (lower + upper)) / ranks;
         int next = 0;
         for (int rank = 0; rank < ranks; rank++) {
           slab s;
@@ -79,8 +79,8 @@ TEST(layers_are_shared_by_work) {
           next += s.nz;
           int work = 0;
           for (int z = s.z0; z < next; z++) work += z < lower || z >= nz - upper ? 5 : 2;
-          if (share >= 5 * (RADIUS + 1)) assert_true(work > share - 6 && work < share + 6);
-          thin += s.nz == RADIUS && work > share;
+          if (part >= 5 * (RADIUS + 1)) assert_true(work > part - 6 && work < part + 6);
+          thin += s.nz == RADIUS && work > part;
         }
         assert_int_equal(next, nz);
       }

@@ -132,7 +132,7 @@ static void *count_flushes(void *argument) {
 /* So bits do not depend on who does what. */
 TEST(shared_work_counts_subnormals_as_zero_on_every_thread) {
   shared_work w = {0, 0};
-  thread_share(3, count_flushes, &w);
+  thread_run(3, count_flushes, &w);
   assert_int_equal(w.threads, 3);
   assert_int_equal(w.flush, 3);
   assert_false(flushes());

@@ -1,14 +1,12 @@
-/* A block's walk along an axis with tiles of the field across it, in a ring in shared memory that the copy engine
- * fills:
+/* A block's loop over tiles of a layer, along an axis. The copy engine fills a ring buffer of tiles in shared memory:
  *
- *   a warp:     wait empty ─ copy tile | left | right ──► full        (AHEAD tiles in front; warps take turns)
- *   a thread:   what it alone needs, one or two turns ahead, by copies of its own
- *   each turn:  wait full ─ own points of the tile four rows on into registers ─ neighbours from the tile itself ─
- * empty
+ *   a warp:     wait empty ─ copy tile | left | right ──► full   (AHEAD tiles in front; one warp after another)
+ *   a thread:   what it alone needs, one or two iterations ahead, by copies of its own
+ *   an iteration:  wait full ─ own points of the tile four rows on into registers ─ neighbours from the tile ─ empty
  *
  * A warp owns a row of 128 points, a thread a pack of 4, whose four rows before and after it it has in registers. */
-#ifndef STENCIL_ABSORB_WALK_CUH
-#define STENCIL_ABSORB_WALK_CUH
+#ifndef STENCIL_ABSORB_TILE_LOOP_CUH
+#define STENCIL_ABSORB_TILE_LOOP_CUH
 
 #include <cuda_pipeline_primitives.h>
 #include "kernels/layers/absorb.cuh"
@@ -21,55 +19,55 @@ using bulk_tensor::barrier;
 using stencil::PACK;
 
 enum {
-  WALK_WARPS = 8,  /* of a block: as many rows of a tile */
-  WALK_BLOCKS = 2, /* resident on a multiprocessor */
-  WALK_THREADS = WALK_WARPS * LANES,
+  LAYER_WARPS = 8,  /* of a block: as many rows of a tile */
+  LAYER_BLOCKS = 2, /* resident on a multiprocessor */
+  LAYER_THREADS = LAYER_WARPS * LANES,
   TILE_X = LANES * PACK,
-  BOX = TILE_X * (WALK_WARPS + 2 * RADIUS), /* floats: a tile and the rows beside it */
-  SIDE = RADIUS * WALK_WARPS,               /* the columns at one side of it */
+  BOX = TILE_X * (LAYER_WARPS + 2 * RADIUS), /* floats: a tile and the rows beside it */
+  SIDE = RADIUS * LAYER_WARPS,               /* the columns at one side of it */
   SLOT = BOX + 2 * SIDE,
   SLOTS = 8,
   AHEAD = SLOTS - RADIUS - 2, /* tiles that are asked for before they are needed */
-  OPERANDS = 10               /* packs of a thread's own, of one turn or of several */
+  OPERANDS = 10               /* packs of a thread's own, of one iteration or of several */
 };
-/* What a thread alone needs in a turn; from ZETA_Y on: where two layers cross, of the layer along y. */
+/* What a thread alone needs in an iteration; from ZETA_Y on: where two layers cross, of the layer along y. */
 enum operand { BEFORE, ZETA, OUT, MEDIUM, LAYER_TERM, ZETA_Y, BEFORE_Y };
 static_assert((int)BEFORE_Y + ABSORB_BEYOND + 1 == OPERANDS && 2 * (LAYER_TERM + 1) == OPERANDS,
-              "one turn, or two");
+              "one iteration, or two");
 
-constexpr int RING_FLOATS = SLOTS * SLOT, OWN_FLOATS = OPERANDS * WALK_THREADS * PACK;
-constexpr size_t WALK_SHARED = sizeof(float) * (RING_FLOATS + OWN_FLOATS) + sizeof(barrier) * 2 * SLOTS;
+constexpr int RING_FLOATS = SLOTS * SLOT, OWN_FLOATS = OPERANDS * LAYER_THREADS * PACK;
+constexpr size_t LAYER_SHARED = sizeof(float) * (RING_FLOATS + OWN_FLOATS) + sizeof(barrier) * 2 * SLOTS;
 
-/* u in boxes across the axis of a walk, and the columns beside them. No ghosts beyond layers: what lies outside a map
- * comes as 0, as they are, without a read of memory. x, y, z: point (0, 0, 0) in the maps. */
-struct walk_maps {
+/* u in boxes across the axis of a tile loop, and the columns beside them. No ghosts beyond layers: what lies outside a
+ * map comes as 0, as they are, without a read of memory. x, y, z: point (0, 0, 0) in the maps. */
+struct tile_maps {
   CUtensorMap plane, side;
   int x, y, z;
 };
 
-/* A walk: `count` rows, the first at (z, y, x), where `rows` rows across exist; i: in a layer, from its outer edge.
- * Along y it stores `images` in z. */
-struct course {
+/* The rows of a tile loop: `count` along the axis, the first at (z, y, x), and `rows` across; i: in a layer, from its
+ * outer edge. Along y it stores `images` in z. */
+struct tile_range {
   int i, count, z, y, x, rows;
   bool images;
 };
 
-/* A thread on its way along axis 1 (y) or 2 (z), up or down. It asks for its own operands TURNS turns ahead. FLAT: through
- * a batch along z, whose rows do not look at each other (kernel_args.flat). */
-template <int AXIS, int INWARD, int TURNS, bool FLAT> struct walk {
+/* A thread on its way along axis 1 (y) or 2 (z), up or down. It asks for its own operands OPERAND_AHEAD iterations
+ * ahead. FLAT: through a batch along z, whose rows do not look at each other (kernel_args.flat). */
+template <int AXIS, int INWARD, int OPERAND_AHEAD, bool FLAT> struct tile_loop {
   static constexpr int HALO = FLAT ? 0 : RADIUS; /* rows of a tile before and after its own */
-  static constexpr int TILE = TILE_X * (WALK_WARPS + 2 * HALO);
+  static constexpr int TILE = TILE_X * (LAYER_WARPS + 2 * HALO);
   const kernel_args &f;
-  const walk_maps &maps;
-  const course c;
+  const tile_maps &maps;
+  const tile_range c;
   float *ring, *own; /* tiles; the thread's operands */
   barrier *full, *empty;
   int lane, row, lanes; /* lanes: points of the pack that exist, < 1: none */
   ptrdiff_t step, at;   /* from row to row; the pack in row 0 */
   float u[2 * RADIUS + 1][PACK];
 
-  __device__ __forceinline__ walk(const kernel_args &args, const walk_maps &m, const course &where,
-                                  float *shared)
+  __device__ __forceinline__ tile_loop(const kernel_args &args, const tile_maps &m, const tile_range &where,
+                                       float *shared)
       : f(args), maps(m), c(where), ring(shared) {
     lane = (int)threadIdx.x % LANES, row = (int)threadIdx.x / LANES;
     own = ring + RING_FLOATS + threadIdx.x * PACK;
@@ -83,7 +81,7 @@ template <int AXIS, int INWARD, int TURNS, bool FLAT> struct walk {
   __device__ __forceinline__ int y() const { return c.y + (AXIS == 2 ? row : 0); }
   __device__ __forceinline__ int z() const { return c.z + (AXIS == 1 ? row : 0); }
 
-  /* Starts the copy of tile j: row j - 4 of the walk. By one thread. */
+  /* Starts the copy of tile j: row j - 4 of the loop. By one thread. */
   __device__ __forceinline__ void fetch(int j) {
     if (j >= c.count + 2 * RADIUS) return;
     const int slot = j % SLOTS, along = INWARD * (j - RADIUS);
@@ -110,7 +108,7 @@ template <int AXIS, int INWARD, int TURNS, bool FLAT> struct walk {
   }
 
   __device__ __forceinline__ float *operand(int t, int o) const {
-    return own + (t % TURNS * (OPERANDS / TURNS) + o) * (WALK_THREADS * PACK);
+    return own + (t % OPERAND_AHEAD * (OPERANDS / OPERAND_AHEAD) + o) * (LAYER_THREADS * PACK);
   }
   /* Starts the copy of those points of a pack whose bits are set. */
   __device__ __forceinline__ void ask(int t, int o, const float *from, bool pack, unsigned points) const {
@@ -120,12 +118,12 @@ template <int AXIS, int INWARD, int TURNS, bool FLAT> struct walk {
     for (int n = 0; n < PACK; n++)
       if (points >> n & 1) __pipeline_memcpy_async(to + n, from + n, sizeof(float));
   }
-  /* The copies of a turn are those between two calls of this. */
+  /* The copies of an iteration are those between two calls of this. */
   __device__ __forceinline__ void asked() const {
     __pipeline_commit();
   }
   __device__ __forceinline__ void await_own() const {
-    __pipeline_wait_prior(TURNS - 1);
+    __pipeline_wait_prior(OPERAND_AHEAD - 1);
   }
   __device__ __forceinline__ void put(float *to, const float v[PACK], bool pack, unsigned points) const {
     if (pack)
@@ -141,14 +139,14 @@ template <int AXIS, int INWARD, int TURNS, bool FLAT> struct walk {
   __device__ __forceinline__ void open() {
     if (threadIdx.x == 0) {
       for (int i = 0; i < SLOTS; i++)
-        bulk_tensor::barrier_init(full + i, 1), bulk_tensor::barrier_init(empty + i, WALK_WARPS);
+        bulk_tensor::barrier_init(full + i, 1), bulk_tensor::barrier_init(empty + i, LAYER_WARPS);
       bulk_tensor::barriers_ready();
     }
     __syncthreads();
     if (threadIdx.x == 0)
       for (int j = 0; j < SLOTS; j++) fetch(j);
   }
-  /* Up to where the first turn can begin. */
+  /* Up to where the first iteration can begin. */
   __device__ __forceinline__ void start() {
 #pragma unroll
     for (int j = 0; j < 2 * RADIUS; j++) {
@@ -159,9 +157,9 @@ template <int AXIS, int INWARD, int TURNS, bool FLAT> struct walk {
     if (threadIdx.x == 0)
       for (int j = SLOTS; j < 2 * RADIUS + AHEAD; j++) fetch(j);
   }
-  /* Begins turn t: the tile four rows on is there. */
+  /* Begins iteration t: the tile four rows on is there. */
   __device__ __forceinline__ void arrive(int t) {
-    if (lane == 0 && row == t % WALK_WARPS) fetch(t + 2 * RADIUS + AHEAD);
+    if (lane == 0 && row == t % LAYER_WARPS) fetch(t + 2 * RADIUS + AHEAD);
     __syncwarp();
     wait_for(t + 2 * RADIUS);
     stencil::load(u[2 * RADIUS], tile(t + 2 * RADIUS));

@@ -1,8 +1,9 @@
-/* A thread's march through absorbing layers along y and z: stencils and layers of its points (absorb_whole.cuh). */
-#ifndef STENCIL_ABSORB_MARCH_CUH
-#define STENCIL_ABSORB_MARCH_CUH
+/* A thread's part of a tile loop through absorbing layers along y and z: it updates its points, layer terms included
+ * (absorb_whole.cuh). */
+#ifndef STENCIL_ABSORB_UPDATE_CUH
+#define STENCIL_ABSORB_UPDATE_CUH
 
-#include "absorb_walk.cuh"
+#include "absorb_tile_loop.cuh"
 #include "kernels/equations/terms.h"
 
 namespace absorbing {
@@ -13,26 +14,28 @@ static __device__ __forceinline__ void load_pair(float v[2], const float *from) 
   v[0] = p.x, v[1] = p.y;
 }
 
-/* Rows of a walk along z may lie in a layer along y, too, or be those of a batch (kernel_args.flat). */
-enum row_kind { PLAIN, ACROSS, STACKED };
+/* Rows of a tile loop along z may lie in a layer along y, too, or be those of a batch (kernel_args.flat). */
+enum row_kind { PLAIN, ACROSS, BATCH_ROWS };
 
 /* Which terms there are: none; density and absorption; on the way back, too. */
 enum terms_of { NO_TERMS, FORWARD_TERMS, GRADIENT_TERMS };
 
 /* Through a layer along AXIS. PACKS: rows are whole packs. */
-template <enum equation Q, terms_of TERMS, int AXIS, int INWARD, bool PACKS, row_kind ROWS> struct march {
+template <enum equation Q, terms_of TERMS, int AXIS, int INWARD, bool PACKS, row_kind ROWS>
+struct layer_update {
   static constexpr bool CROSSING = ROWS == ACROSS;
-  static constexpr int TURNS = CROSSING ? 1 : 2; /* ahead: where layers cross, all room is for one turn */
+  static constexpr int OPERAND_AHEAD =
+      CROSSING ? 1 : 2; /* ahead: where layers cross, shared memory holds one iteration */
   const absorb_args &a;
   const absorb_axis &s;
-  walk<AXIS, INWARD, TURNS, ROWS == STACKED> w;
+  tile_loop<AXIS, INWARD, OPERAND_AHEAD, ROWS == BATCH_ROWS> w;
   ptrdiff_t state_step, state;           /* as step and at, of the state */
   ptrdiff_t layer_term_step, layer_term; /* ... of the layer terms of layers along x */
   bool has_layer_term;                   /* has the pack points in a layer along x? */
   float psi[ABSORB_BEYOND + 1][PACK];    /* of this row and those after it */
 
-  __device__ __forceinline__ march(const absorb_args &args, const walk_maps &m, const course &c,
-                                   float *shared)
+  __device__ __forceinline__ layer_update(const absorb_args &args, const tile_maps &m, const tile_range &c,
+                                          float *shared)
       : a(args), s(args.axis[AXIS]), w(args.field, m, c, shared) {
     const kernel_args &f = a.field;
     const absorb_axis &sx = a.axis[0];
@@ -47,7 +50,7 @@ template <enum equation Q, terms_of TERMS, int AXIS, int INWARD, bool PACKS, row
     layer_term_step = INWARD * (ptrdiff_t)layer_terms.pitch * (AXIS == 1 ? 1 : f.ny);
     has_layer_term = w.lanes > 0 && (low || (sx.hi > 0 && x + PACK > f.nx - sx.hi));
   }
-  /* psi[i + k] of turn t before this step; past the layer its last, which counts 0 times. */
+  /* psi[i + k] of iteration t before this step; past the layer its last, which counts 0 times. */
   __device__ __forceinline__ const float *remembered(int t, int k) const {
     return s.psi_in + (state + (min(w.c.i + t + k, a.width - 1) - w.c.i) * state_step);
   }
@@ -84,7 +87,7 @@ template <enum equation Q, terms_of TERMS, int AXIS, int INWARD, bool PACKS, row
   __device__ __forceinline__ absorb_place place_along_y() const {
     return absorb_locate(&a.axis[1], min(w.y(), a.field.ny - 1));
   }
-  /* CROSSING: where psi[i + k] of the layer along y is, in turn t. */
+  /* CROSSING: where psi[i + k] of the layer along y is, in iteration t. */
   __device__ __forceinline__ ptrdiff_t state_along_y(int t, int k) const {
     const absorb_axis &sy = a.axis[1];
     const absorb_place p = place_along_y();
@@ -137,7 +140,7 @@ template <enum equation Q, terms_of TERMS, int AXIS, int INWARD, bool PACKS, row
 #pragma unroll
     for (int n = 0; n < PACK; n++) sum[n] = layer_term_x[n];
   }
-  /* TERMS: of a pack (terms.h). They come from global memory; lines of the next turn are asked for meanwhile. */
+  /* TERMS: of a pack (terms.h). They come from global memory; lines of the next iteration are prefetched meanwhile. */
   struct terms_pack {
     float V[PACK], kappa[PACK], recalled[PACK], g[PACK], r[MEMORIES_MAX][PACK];
   };
@@ -201,7 +204,7 @@ template <enum equation Q, terms_of TERMS, int AXIS, int INWARD, bool PACKS, row
 #pragma unroll
       for (int n = 0; n < PACK; n++)
         if (n < w.lanes) before[k][n] = remembered(0, k)[n];
-    for (int t = 0; t < TURNS; t++) {
+    for (int t = 0; t < OPERAND_AHEAD; t++) {
       if (CROSSING) ask_along_y(t);
       ask_for(t);
     }
@@ -209,7 +212,7 @@ template <enum equation Q, terms_of TERMS, int AXIS, int INWARD, bool PACKS, row
 #pragma unroll
     for (int k = 0; k < ABSORB_BEYOND; k++) renew(0, k, before[k]);
   }
-  __device__ __forceinline__ void turn(int t) {
+  __device__ __forceinline__ void iterate(int t) {
     const kernel_args &f = a.field;
     const float *weights = AXIS == 1 ? f.wy : f.wz, *b = s.coefficients + (w.c.i + t);
     const float zeta_a = b[0], zeta_b = b[a.width];
@@ -221,7 +224,7 @@ template <enum equation Q, terms_of TERMS, int AXIS, int INWARD, bool PACKS, row
       w.await_own();
       look_up(along, t);
       add_along_y(t, along);
-      ask_along_y(t + TURNS); /* with the rest of that turn's group; here, to have more time */
+      ask_along_y(t + OPERAND_AHEAD); /* with the rest of that iteration's group; here, to have more time */
     }
     w.release(t + RADIUS);
     w.await_own();
@@ -250,7 +253,7 @@ template <enum equation Q, terms_of TERMS, int AXIS, int INWARD, bool PACKS, row
     }
     if (TERMS) store_terms(terms, t);
     store(t, zeta, out);
-    ask_for(t + TURNS);
+    ask_for(t + OPERAND_AHEAD);
     w.move_up();
 #pragma unroll
     for (int n = 0; n < PACK; n++)
@@ -277,25 +280,25 @@ template <enum equation Q, terms_of TERMS, int AXIS, int INWARD, bool PACKS, row
   }
 };
 
-template <int AXIS, class March>
-static __device__ __forceinline__ void go_through(const absorb_args &a, const walk_maps &m, const course &c,
-                                                  float *shared) {
-  March march(a, m, c, shared);
-  march.start();
+template <int AXIS, class Update>
+static __device__ __forceinline__ void run_update(const absorb_args &a, const tile_maps &m,
+                                                  const tile_range &c, float *shared) {
+  Update update(a, m, c, shared);
+  update.start();
 #pragma unroll 1
-  for (int t = 0; t < c.count; t++) march.turn(t);
-  if (AXIS == 1 && c.images) march.store_images();
+  for (int t = 0; t < c.count; t++) update.iterate(t);
+  if (AXIS == 1 && c.images) update.store_images();
 }
 
 template <enum equation Q, terms_of TERMS, int AXIS, bool PACKS, row_kind ROWS>
-static __device__ __forceinline__ void march_inward(const absorb_args &a, const walk_maps &m, course c,
-                                                    float *shared) {
+static __device__ __forceinline__ void update_inward(const absorb_args &a, const tile_maps &m, tile_range c,
+                                                     float *shared) {
   const absorb_place p = absorb_locate(&a.axis[AXIS], AXIS == 1 ? c.y : c.z);
   c.i = p.i;
   if (p.inward > 0)
-    go_through<AXIS, march<Q, TERMS, AXIS, 1, PACKS, ROWS>>(a, m, c, shared);
+    run_update<AXIS, layer_update<Q, TERMS, AXIS, 1, PACKS, ROWS>>(a, m, c, shared);
   else
-    go_through<AXIS, march<Q, TERMS, AXIS, -1, PACKS, ROWS>>(a, m, c, shared);
+    run_update<AXIS, layer_update<Q, TERMS, AXIS, -1, PACKS, ROWS>>(a, m, c, shared);
 }
 
 } // namespace absorbing
