@@ -74,9 +74,11 @@ void error_print(const error *e, bool place) {
   fflush(stderr);
 }
 
-void error_abort(const error *e, MPI_Comm comm) {
+int error_abort(const error *e, MPI_Comm comm) {
   static atomic_flag begun = ATOMIC_FLAG_INIT;
-  int rank = 0;
+  int rank = 0, ranks = 1;
+  MPI_Comm_size(comm, &ranks);
+  if (ranks == 1) return error_failed(e, e->id);
   /* A fault of the device hits all threads that use it: one speaks, and its abort ends the others. */
   while (atomic_flag_test_and_set(&begun)) pause();
   MPI_Comm_rank(comm, &rank);

@@ -50,9 +50,9 @@ static inline int error_agree(error *e, MPI_Comm comm) {
   return id;
 }
 
-/* For a failure inside the step loop, where the other ranks may never arrive at an agreement: prints the
- * error with its place and rank and ends the whole job with its exit code. Does not return. */
-void error_abort(const error *e, MPI_Comm comm) __attribute__((noreturn));
+/* For a failure inside the step loop, where the other ranks of `comm` may never arrive at an agreement: prints the error
+ * with its place and rank and ends the whole job with its exit code. A rank alone gets the error's id back. */
+int error_abort(const error *e, MPI_Comm comm);
 
 /* Prints "stencil: error: TEXT" on stderr, with `place` also where it was found: " [rank 2, halo/slab.c:85 slab_init]".
  * Only one rank may call it. */

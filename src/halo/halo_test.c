@@ -82,7 +82,7 @@ static int halo_test_round(halo *h, int field, int round, float *staging, error 
   TRY(error_agree(e, h->comm));
   halo_test_prepare(h, field, round, staging, e);
   TRY(error_agree(e, h->comm));
-  if (halo_exchange(h, h->setup.fields[field], HALO_UNTIMED, false, e)) error_abort(e, h->comm);
+  if (halo_exchange(h, h->setup.fields[field], HALO_UNTIMED, false, e)) return error_abort(e, h->comm);
   if (!h->dev->table->sync(h->dev, h->stream, e)) halo_test_check(h, field, round, staging, e);
   return error_agree(e, h->comm);
 }
@@ -126,7 +126,7 @@ int halo_measure(halo *h, double *seconds, error *e) {
   double spent = 0, one;
   *seconds = INFINITY;
   for (int i = 0; i < REPEATS_MAX && (i < REPEATS_MIN || spent < MEASURE_SECONDS); i++) {
-    if (halo_test_time_exchange(h, &one, e)) error_abort(e, h->comm);
+    if (halo_test_time_exchange(h, &one, e)) return error_abort(e, h->comm);
     spent += one;
     if (one < *seconds) *seconds = one;
   }

@@ -157,12 +157,12 @@ static int adjoint_again(adjoint *a, error *e) {
   states_restore(&a->states, a->from, &p, e);
   TRY(error_agree(e, s->engine->comm)); /* ghosts may be the neighbours' own planes */
   if (a->from >= a->begin && adjoint_look(a, stepper_field(&p, 0), a->from, s->halo.stream, e))
-    error_abort(e, s->engine->comm);
+    return error_abort(e, s->engine->comm);
   while (p.step < end - 1) {
-    if (stepper_advance(&p, end - 1 - p.step, e)) error_abort(e, s->engine->comm);
+    if (stepper_advance(&p, end - 1 - p.step, e)) return error_abort(e, s->engine->comm);
     TRY(adjoint_heed(a, e));
   }
-  if (stepper_sync(&p, e)) error_abort(e, s->engine->comm);
+  if (stepper_sync(&p, e)) return error_abort(e, s->engine->comm);
   a->forward = NULL;
   return 0;
 }
@@ -457,10 +457,10 @@ static int adjoint_steps(adjoint *a, int64_t step, error *e) {
   stepper *p = &a->back;
   while (a->step > step) {
     p->args.terms.recalled = adjoint_slot(a, --a->step - a->begin);
-    if (stepper_advance(p, 1, e)) error_abort(e, a->of->engine->comm);
+    if (stepper_advance(p, 1, e)) return error_abort(e, a->of->engine->comm);
     TRY(adjoint_heed(a, e));
   }
-  if (stepper_sync(p, e)) error_abort(e, a->of->engine->comm);
+  if (stepper_sync(p, e)) return error_abort(e, a->of->engine->comm);
   return 0;
 }
 
@@ -473,7 +473,7 @@ int adjoint_run(adjoint *a, error *e) {
   for (;;) {
     const double begin = MPI_Wtime();
     if (a->begin > 0 && states_fetch(&a->states, adjoint_latest(a, a->begin), e))
-      error_abort(e, a->of->engine->comm);
+      return error_abort(e, a->of->engine->comm);
     TRY(adjoint_steps(a, a->begin, e));
     const double back = MPI_Wtime();
     a->times.back += back - begin;

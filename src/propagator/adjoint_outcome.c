@@ -59,9 +59,9 @@ static int adjoint_undamp(adjoint *a, error *e) {
 int adjoint_sum(adjoint *a, error *e) {
   const stepper *p = &a->back;
   float *g = a->gradient + slab_offset(p->slab, 0, 0, 0), *after = stepper_field(p, !p->current);
-  if (p->args.terms.memories && adjoint_undamp(a, e)) error_abort(e, a->of->engine->comm);
+  if (p->args.terms.memories && adjoint_undamp(a, e)) return error_abort(e, a->of->engine->comm);
   if (surplus_end(&a->surplus, &p->args, stepper_field(p, p->current), after, e))
-    error_abort(e, a->of->engine->comm);
+    return error_abort(e, a->of->engine->comm);
   adjoint_make(a, g, after, g, e);
   return error_agree(e, a->of->engine->comm);
 }
@@ -88,7 +88,7 @@ static int adjoint_rest(adjoint *a, error *e) {
   args.out = stepper_field(&s->stepper, 0);
   args.z_begin = 0, args.z_end = s->engine->slab.nz;
   if (surplus_at_rest(&a->surplus, SURPLUS_TIMES, &args, after, e) || adjoint_ghosts(a, e))
-    error_abort(e, s->engine->comm);
+    return error_abort(e, s->engine->comm);
   args.terms = (kernel_terms){.density = args.terms.density};
   float *p = s->memory[MEMORY_PRESSURE], *scratch = p ? p + slab_offset(&s->engine->slab, 0, 0, 0) : NULL;
   if (!initial_at_rest(s->dev, EQUATIONS[s->config->equation].rest, &args, scratch, a->back.absorb, e) &&

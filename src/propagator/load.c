@@ -102,7 +102,7 @@ static int load_imposed(propagator *p, error *e) {
 static int load_ghosts(propagator *p, error *e) {
   load_images(p, e);
   TRY(error_agree(e, p->engine->comm));
-  if (halo_exchange(&p->halo, p->stepper.memory[0], HALO_UNTIMED, true, e)) error_abort(e, p->engine->comm);
+  if (halo_exchange(&p->halo, p->stepper.memory[0], HALO_UNTIMED, true, e)) return error_abort(e, p->engine->comm);
   p->halo.exchange_seconds = 0;
   return 0;
 }

@@ -204,26 +204,26 @@ static const float *propagator_points(const propagator *p) {
   return propagator_saved(p) + slab_offset(p->stepper.slab, 0, 0, 0);
 }
 
-void propagator_complete(propagator *p) {
-  error e = {0};
+int propagator_complete(propagator *p, error *e) {
   watchdog_tell(p->stepper.watch, WATCH_CHECK, p->stepper.step);
-  if (stepper_sync(&p->stepper, &e) || propagator_find_pressure(p, &e) ||
-      p->dev->table->sync(p->dev, STREAM_OUTPUT, &e))
-    error_abort(&e, p->engine->comm);
+  if (stepper_sync(&p->stepper, e) || propagator_find_pressure(p, e) ||
+      p->dev->table->sync(p->dev, STREAM_OUTPUT, e))
+    return error_abort(e, p->engine->comm);
+  return 0;
 }
 
-void propagator_measure(propagator *p, field_statistics *f) {
-  error e = {0};
+int propagator_measure(propagator *p, field_statistics *f, error *e) {
   f->step = p->stepper.step;
-  if (measure_field(&p->measure, propagator_points(p), false, f, &e)) error_abort(&e, p->engine->comm);
+  return measure_field(&p->measure, propagator_points(p), false, f, e) ? error_abort(e, p->engine->comm) : 0;
 }
 
-void propagator_measure_shot(propagator *p, int i, bool histogram, field_statistics *f) {
+int propagator_measure_shot(propagator *p, int i, bool histogram, field_statistics *f, error *e) {
   const int rows = propagator_rows(p);
-  error e = {0};
+  const zrange own = {i * rows, (i + 1) * rows};
   f->step = p->stepper.step;
-  if (measure_rows(&p->measure, propagator_points(p), (zrange){i * rows, (i + 1) * rows}, histogram, f, &e))
-    error_abort(&e, p->engine->comm);
+  if (measure_rows(&p->measure, propagator_points(p), own, histogram, f, e))
+    return error_abort(e, p->engine->comm);
+  return 0;
 }
 
 /* --- steps --------------------------------------------------------------------------------------------------------- */
@@ -245,8 +245,10 @@ int propagator_extra_steps(propagator *p, error *e) {
     if (p->observers.list[i].extra) few.list[few.count++] = p->observers.list[i];
   s->observers = &few;
   while (s->step < last && !e->id) {
-    if (stepper_advance(s, last - s->step, e)) error_abort(e, p->engine->comm);
-    propagator_look(p, e);
+    if (!stepper_advance(s, last - s->step, e))
+      propagator_look(p, e);
+    else
+      error_abort(e, p->engine->comm);
   }
   if (stepper_sync(s, e)) error_abort(e, p->engine->comm);
   s->observers = &p->observers;

@@ -85,12 +85,12 @@ int propagator_find_pressure(propagator *p, error *e);
 /* Brings own planes z .. of a field of shot i to the host, dense. Not collective. */
 int propagator_bring(const propagator *p, int i, float *field, int z, int planes, float *values, error *e);
 
-/* Waits for the newest field, and makes what is saved of it. An error of this function and of the next two ends the
- * job: a device may fail alone. */
-void propagator_complete(propagator *p);
+/* Waits for the newest field, and makes what is saved of it. Where there are other ranks, an error of this function and of
+ * the next two ends the job: a device may fail alone. */
+int propagator_complete(propagator *p, error *e);
 /* Measures what is saved of the newest field, which is complete: of all shots together; sets f->step, too. */
-void propagator_measure(propagator *p, field_statistics *f);
+int propagator_measure(propagator *p, field_statistics *f, error *e);
 /* Measures the field of shot i alone; with `histogram`, the histogram too. */
-void propagator_measure_shot(propagator *p, int i, bool histogram, field_statistics *f);
+int propagator_measure_shot(propagator *p, int i, bool histogram, field_statistics *f, error *e);
 
 #endif

@@ -49,8 +49,8 @@ static int run_warm(batch *b, int64_t steps, error *e) {
   const int64_t warm_up = b->p.engine->physics.steps - steps;
   TRY(batch_load(b, e));
   while (p->step < warm_up)
-    if (stepper_advance(p, warm_up - p->step, e)) error_abort(e, b->p.engine->comm);
-  if (stepper_reset_phases(p, e)) error_abort(e, b->p.engine->comm);
+    if (stepper_advance(p, warm_up - p->step, e)) return error_abort(e, b->p.engine->comm);
+  if (stepper_reset_phases(p, e)) return error_abort(e, b->p.engine->comm);
   return 0;
 }
 
@@ -80,8 +80,8 @@ static int run_time(batch *b, int64_t steps, error *e) {
   MPI_TRY(e, MPI_Barrier(comm));
   double seconds = -MPI_Wtime();
   while (p->step < last)
-    if (stepper_advance(p, last - p->step, e)) error_abort(e, comm);
-  if (stepper_sync(p, e)) error_abort(e, comm);
+    if (stepper_advance(p, last - p->step, e)) return error_abort(e, comm);
+  if (stepper_sync(p, e)) return error_abort(e, comm);
   seconds += MPI_Wtime();
   MPI_TRY(e, MPI_Allreduce(MPI_IN_PLACE, &seconds, 1, MPI_DOUBLE, MPI_MAX, comm));
   b->loop = (loop_times){.steps = steps, .seconds = seconds};

@@ -78,7 +78,7 @@ int batch_steps_begin(batch *b, bool saves, error *e) {
 static int batch_steps_end(batch *b, error *e) {
   const int64_t first = b->under_way.first, last = b->under_way.last;
   const MPI_Comm comm = b->p.engine->comm;
-  if (stepper_sync(&b->p.stepper, e)) error_abort(e, comm);
+  if (stepper_sync(&b->p.stepper, e)) return error_abort(e, comm);
   watchdog_tell(b->p.stepper.watch, WATCH_AGREE, last);
   MPI_TRY(e, mpi_meet(comm));
   const double end = MPI_Wtime();
@@ -113,12 +113,13 @@ int batch_pass(batch *b, bool *over, error *e) {
   if (p->step < last) {
     const int64_t checkpoint = observer_every(b->p.config->checkpoint_every_steps, p->step),
                   left = last - p->step;
-    if (stepper_advance(p, checkpoint < left ? checkpoint : left, e)) error_abort(e, b->p.engine->comm);
+    if (stepper_advance(p, checkpoint < left ? checkpoint : left, e))
+      return error_abort(e, b->p.engine->comm);
   }
   if (p->step == last)
     return batch_steps_end(b, e); /* what is saved then needs no steps beside it: batch_finish */
   TRY(b->under_way.saves ? batch_save_due(b, &reason, e) : stop_poll(&b->stop, p->step, &reason, &none, e));
-  if (batch_tell(b, e)) error_abort(e, b->p.engine->comm);
+  if (batch_tell(b, e)) return error_abort(e, b->p.engine->comm);
   *over = reason != STOP_NOT;
   return *over ? batch_steps_stop(b, reason, e) : 0;
 }
@@ -221,7 +222,7 @@ int batch_finish(batch *b, error *e) {
     TRY(save_checkpoint(b, e));
   TRY(save_field_last(b, e));
   if (!config_has_maps(b->p.config)) return 0;
-  if (maps_settle(&b->p, e)) error_abort(e, b->p.engine->comm); /* a device may fail alone */
+  if (maps_settle(&b->p, e)) return error_abort(e, b->p.engine->comm); /* a device may fail alone */
   return batch_each(b, batch_write_maps, b, e);
 }
 

@@ -110,8 +110,8 @@ static int save_checkpoint_submit(batch *b, error *e) {
   j->copy = copy;
   j->job.bytes = fields_saved_values(&f) * sizeof(float);
   /* A device that fails here may fail alone. Where the field is being saved too, nobody has waited for the steps. */
-  if (!copy && stepper_sync(&b->p.stepper, e)) error_abort(e, g->comm);
-  if (checkpoint_arrays_make(&j->arrays, &b->p, true, copy, e)) error_abort(e, g->comm);
+  if (!copy && stepper_sync(&b->p.stepper, e)) return error_abort(e, g->comm);
+  if (checkpoint_arrays_make(&j->arrays, &b->p, true, copy, e)) return error_abort(e, g->comm);
   checkpoint_arrays_set_numbers(&j->arrays, "saved_steps", (numbers_part){j->steps, saved}, g->rank == 0);
   return save_queue_submit(b, copy, &j->job, e);
 }

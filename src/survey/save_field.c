@@ -42,7 +42,7 @@ static int field_refuse_shots(batch *b, error *e) {
     field_statistics f;
     shot *s = b->shots[i];
     if (s->failed.id) continue;
-    propagator_measure_shot(&b->p, i, false, &f);
+    TRY(propagator_measure_shot(&b->p, i, false, &f, e));
     field_refuse(s, &f, &s->failed);
   }
   return batch_failed(b, e);
@@ -50,8 +50,8 @@ static int field_refuse_shots(batch *b, error *e) {
 
 int save_field_check(batch *b, error *e) {
   if (b->checked_step == b->p.stepper.step) return 0; /* saved a moment ago */
-  propagator_complete(&b->p);
-  propagator_measure(&b->p, &b->statistics);
+  TRY(propagator_complete(&b->p, e));
+  TRY(propagator_measure(&b->p, &b->statistics, e));
   b->checked_step = b->p.stepper.step;
   field_log_statistics(b->of.log, &b->statistics, log_detail);
   return b->statistics.all.nonfinite ? field_refuse_shots(b, e) : 0;
@@ -163,7 +163,7 @@ static int field_copy_measured(void *context, error *e) {
   /* Of a field that is cut not all planes have been there. */
   if ((config_cuts(s->config) ? measure_field : measure_finish)(
           &o->measure, snapshot_points(&o->slab, o->copy), true, &o->statistics, e))
-    error_abort(e, s->engine->comm);
+    return error_abort(e, s->engine->comm);
   return field_refuse(s, &o->statistics, e);
 }
 
@@ -299,7 +299,7 @@ static int field_measure_parts(field_job *j, error *e) {
     field_part *o = &j->parts[i];
     shot *s = b->shots[i];
     if (s->failed.id) continue;
-    propagator_measure_shot(&b->p, i, true, &o->statistics);
+    TRY(propagator_measure_shot(&b->p, i, true, &o->statistics, e));
     field_log_statistics(s->log, &o->statistics, log_line);
     field_refuse(s, &o->statistics, &s->failed);
     b->statistics = o->statistics; /* that of a batch of one */
@@ -321,7 +321,7 @@ static int field_copy_parts(field_job *j, snapshot *copy, error *e) {
   j->copy = copy;
   if (!propagator_find_pressure(&b->p, e)) planes = snapshot_field(copy, j->field, e);
   p->copying[p->current] = snapshot_mark(copy, e);
-  if (e->id) error_abort(e, b->p.engine->comm); /* a device may fail alone */
+  if (e->id) return error_abort(e, b->p.engine->comm); /* a device may fail alone */
   for (int i = 0; i < b->count; i++) j->parts[i].copy = planes + (size_t)(i * j->parts[i].slab.ny) * s->pitch;
   return 0;
 }
@@ -337,8 +337,8 @@ int save_field(batch *b, error *e) {
   TRY(e->id);
   j->job.bytes = field_bytes(b);
   b->saves.io_seconds += MPI_Wtime() - begin;
-  if (!copy) propagator_complete(&b->p); /* waits for the steps under way: they are not I/O */
-  if (copy ? field_copy_parts(j, copy, e) : field_measure_parts(j, e)) {
+  if (!copy) propagator_complete(&b->p, e); /* waits for the steps under way: they are not I/O */
+  if (e->id || (copy ? field_copy_parts(j, copy, e) : field_measure_parts(j, e))) {
     field_free_job(j);
     return error_agree(e, b->p.engine->comm);
   }

@@ -75,7 +75,7 @@ int save_queue_begin(batch *b, size_t floats, snapshot **copy, error *e) {
   if (all[0] || all[1]) TRY(save_queue_finish(b, e));
   if (!all[1]) *copy = p;
   /* A device that fails here may fail alone. */
-  if (*copy && stepper_await(&b->p.stepper, STREAM_OUTPUT, e)) error_abort(e, b->p.engine->comm);
+  if (*copy && stepper_await(&b->p.stepper, STREAM_OUTPUT, e)) return error_abort(e, b->p.engine->comm);
   if (all[1] && !b->saves.told)
     log_line(b->of.log, "too little memory for a copy of what is saved: the steps wait while it is written");
   b->saves.told = b->saves.told || all[1];
