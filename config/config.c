@@ -88,7 +88,8 @@ static int config_fill_sources(config *c, const config_entries *all, error *e) {
   return 0;
 }
 
-int config_open(config_given **opened, const char *path, int count, const char *const overrides[], error *e) {
+int config_open(config_given **opened, const char *path, const char *text, int count,
+                const char *const overrides[], error *e) {
   config_block *plain;
   TRY(ALLOC(e, *opened, 1, "the configuration"));
   config_given *g = *opened;
@@ -96,7 +97,7 @@ int config_open(config_given **opened, const char *path, int count, const char *
   strcpy(g->file, path);
   g->all.file = g->file;
   TRY(config_block_of(&g->all, 0, 0, &plain, e));
-  TRY(config_read_file(&g->all, e));
+  TRY(config_read_file(&g->all, text, e));
   return config_read_overrides(&g->all, count, overrides, e);
 }
 
@@ -105,8 +106,12 @@ void config_close(config_given *given) {
   free(given);
 }
 
+const char *config_text_of(const config_given *given, const char *section, const char *key) {
+  return config_entry_of(given->all.blocks[0], section, key)->text;
+}
+
 const char *config_shots(const config_given *given) {
-  return config_entry_of(given->all.blocks[0], "survey", "shots")->text;
+  return config_text_of(given, "survey", "shots");
 }
 
 /* The shot's name in place of each {name}. */

@@ -170,12 +170,15 @@ typedef struct config {
 /* What a file and the command line give, read once, for a configuration each of many shots. */
 typedef struct config_given config_given;
 struct shot_line;
-/* Reads `path`, then applies `overrides` ("section.key=value", `count` of them; later ones win). Every error, here and in
+/* Reads `path`, or, unless that is NULL, `text`, of which `path` is then the name; then applies `overrides` ("section.key=value", `count` of them; later ones win). Every error, here and in
  * config_make, is one line that begins with FILE:LINE or "command line" and names the section, the key, what was expected
  * and what was found; for an unknown name it suggests the nearest known one. All are exit 1, also a file that is missing
  * or cannot be read. config_close it, also after a failure. */
-int config_open(config_given **opened, const char *path, int count, const char *const overrides[], error *e);
+int config_open(config_given **opened, const char *path, const char *text, int count,
+                const char *const overrides[], error *e);
 void config_close(config_given *given);
+/* What is given for a key that is not of a source; NULL: nothing. */
+const char *config_text_of(const config_given *given, const char *section, const char *key);
 /* Its [survey] shots; NULL: there are none. */
 const char *config_shots(const config_given *given);
 /* Fills what is left with defaults and checks the whole; after an error `c` owns nothing and its values are undefined. With

@@ -167,11 +167,13 @@ bool config_is_named_pipe(const char *path) {
   return stat(path, &s) == 0 && S_ISFIFO(s.st_mode) && statfs(path, &f) == 0 && f.f_type != PIPEFS_MAGIC;
 }
 
-int config_read_file(config_entries *all, error *e) {
+int config_read_file(config_entries *all, const char *text, error *e) {
   const char *path = all->file;
-  if (config_is_named_pipe(path)) return FAIL(e, CONFIG_READ, path, "it is a named pipe");
-  file_reader r = {.file = fopen(path, "r"), .entries = all, .e = e};
-  if (!r.file) return FAIL(e, CONFIG_READ, path, strerror(errno));
+  if (text && !*text) return 0;
+  if (!text && config_is_named_pipe(path)) return FAIL(e, CONFIG_READ, path, "it is a named pipe");
+  FILE *file = text ? fmemopen((void *)(uintptr_t)text, strlen(text), "r") : fopen(path, "r");
+  file_reader r = {.file = file, .entries = all, .e = e};
+  if (!file) return FAIL(e, CONFIG_READ, path, strerror(errno));
   while (!e->id && file_read_text(&r) && !file_take_line(&r)) continue;
   fclose(r.file);
   return e->id;

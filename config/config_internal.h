@@ -143,8 +143,9 @@ void config_section(char section[SECTION_TEXT], const config_key *key, int numbe
 /* May shots differ in it? */
 bool config_is_of_shot(const config_key *key);
 
-/* Fill `all` from its file, and from overrides, which replace what is there. Values are not checked. */
-int config_read_file(config_entries *all, error *e);
+/* Fill `all` from its file, or from a text in place of that, and from overrides, which replace what is there. Values are
+ * not checked. */
+int config_read_file(config_entries *all, const char *text, error *e);
 int config_read_overrides(config_entries *all, int count, const char *const overrides[], error *e);
 int config_read_shot(config_entries *all, const char *file, const shot_line *s, error *e);
 

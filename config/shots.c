@@ -39,8 +39,7 @@ static char *shots_word(const char **at, char *into, char *quote) {
   return into;
 }
 
-/* Adds the words of a line as a shot, if it has any. */
-static int shots_add(shot_lines *all, const char *text, int line, error *e) {
+int shots_add(shot_lines *all, const char *text, int line, error *e) {
   char place[PLACE_TEXT], *word, quote;
   shot_line s = {.number = all->count + 1, .line = line};
   TRY(ALLOC(e, word, strlen(text) + 1, "the shots"));

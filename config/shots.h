@@ -24,6 +24,8 @@ typedef struct shot_lines {
 /* Reads the lines. Words of a line are quoted as on a command line of a shell; empty lines and what follows a word that
  * begins with # do not count. Exit 1, naming file and line, where quotes do not come in pairs. shots_free it, also after a failure. */
 int shots_read(shot_lines *all, const char *file, error *e);
+/* Adds the words of a line, which is number `line` of all->file, as a shot, if it has any. */
+int shots_add(shot_lines *all, const char *text, int line, error *e);
 /* Makes the configuration of every shot, and names them: exit 1, naming line and key, where one cannot be run or has the
  * name of another. *first: the configuration of the first one. */
 int shots_check(shot_lines *all, const config_given *given, config *first, error *e);

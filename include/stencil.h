@@ -74,10 +74,11 @@ typedef struct stencil_shot {
 typedef struct stencil_result {
   int32_t shot;     /* from 0; -1: the sum over all shots */
   const char *kind; /* "traces", "field", "maps" or "gradient" */
-  const char *name; /* the dataset of the program's file: traces: "u". field: "u". maps: "max", "min", "rms" (nz, ny, nx),
+  const char *
+      name; /* the dataset of the program's file: traces: "u". field: "u". maps: "max", "min", "rms" (nz, ny, nx),
                        "dft" (frequency, nz, ny, nx, 2). gradient: "velocity" and what else [gradient] asks for, "signals"
                        (steps, sources), "misfit" (float64, no axes) */
-  int64_t step;     /* of a field */
+  int64_t step; /* of a field */
   int32_t type, axes;
   int64_t shape[STENCIL_AXES];
 } stencil_result;
@@ -92,6 +93,8 @@ typedef struct stencil_calls {
    * and `derivative`, dJ/d(trace as it is given), of the same shape. Not 0: likewise. */
   int (*misfit)(void *context, int32_t shot, const float *traces, const int64_t shape[2], double *misfit,
                 float *derivative);
+  /* A line that the program logs as a warning. */
+  void (*warning)(void *context, const char *text);
   /* The part of the work that is done, from 0 to 1, some times a second. Not 0: likewise. */
   int (*progress)(void *context, double done);
 } stencil_calls;
@@ -114,10 +117,11 @@ STENCIL_API int stencil_run(stencil_sim *sim, const stencil_input *inputs, int32
 
 /* What the first model has fixed, for this run and all later ones: a model over the bound of dt is an error. */
 typedef struct stencil_facts {
-  double dt;                /* s; [time] dt, or from the first model */
-  double boundary_velocity; /* m/s; [boundary] velocity, or the greatest of the first model; 0: no layers absorb */
-  int64_t steps, samples;   /* of a run; of each trace, 0: no receivers */
-  double interval;          /* of samples, s */
+  double dt; /* s; [time] dt, or from the first model */
+  double
+      boundary_velocity; /* m/s; [boundary] velocity, or the greatest of the first model; 0: no layers absorb */
+  int64_t steps, samples; /* of a run; of each trace, 0: no receivers */
+  double interval;        /* of samples, s */
   const char *backend, *kernel;
 } stencil_facts;
 /* STENCIL_USAGE before the first stencil_run. The texts stay until the next call. */

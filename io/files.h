@@ -1,6 +1,5 @@
-/* Who uses files, and everything that the run does with them: a request, performed by all ranks together. Without a data
- * server the first computing rank uses files (or, collectively, all of them); with one, it alone: one of the computing
- * ranks sends it each request, and it takes its part in that.
+/* Everything that a run does with files: a request, performed by all ranks together. What performs it is files on disk
+ * (disk.h), or a caller's arrays in place of them (library/arrays.h).
  *
  * All functions are collective over files.comm and return the same error on every rank, unless they say otherwise; one
  * thread of a rank at a time may be in one of them. */
@@ -16,7 +15,19 @@
 #include "io/output/shot_files.h"
 #include "io/input/table.h"
 
+struct files;
+struct request;
+/* What performs requests. */
+typedef struct files_kind {
+  int (*perform)(const struct files *f, const struct request *r, error *e); /* files_do */
+  int (*heard)(const struct files *f);                                      /* files_signal; NULL: of none */
+  /* Does every rank see the folders that the run writes into? Where not, *seen becomes false. NULL: there are none. */
+  int (*see)(const struct files *f, const config *c, bool *seen, error *e);
+} files_kind;
+
 typedef struct files {
+  const files_kind *kind;
+  void *context;     /* of the arrays */
   MPI_Comm compute;  /* the computing ranks, in slab order; the server has none */
   MPI_Comm comm;     /* the same, with the server, if there is one, before them: its rank 0 uses the files */
   bool served;       /* there is a data server */
@@ -27,16 +38,14 @@ typedef struct files {
 
 /* Shares out the ranks of `all`: with IO_SERVER the last one becomes the data server; a single rank is then exit 1.
  * Collective over `all`. */
-int files_open(files *f, MPI_Comm all, enum io_kind mode, error *e);
+int files_open(files *f, MPI_Comm all, enum io_kind mode, const files_kind *kind, error *e);
 void files_close(files *f);
 
-/* The data server: does what it is asked for until files_dismiss, and takes over the error that the run ended with.
- * `signalled` tells which signal this rank has got, or 0; the computing ranks hear of it (files_signal). */
-int files_serve(const files *f, const config *c, int (*signalled)(void), error *e);
-/* Lets the server go, with the error, or 0, that all computing ranks end with. */
-void files_dismiss(const files *f, const error *e);
-/* Number of a signal that the server has got since the last call, or 0. Not collective; `context` is the files. */
-int files_signal(void *context);
+/* Number of a signal that came elsewhere since the last call, or 0. Not collective; `context` is the files. */
+static inline int files_signal(void *context) {
+  const files *f = context;
+  return f->kind->heard ? f->kind->heard(f) : 0;
+}
 
 /* The way to fields for this slab. Where the mode is `auto`, finds out whether every rank sees the folders that the run
  * writes into. */
@@ -50,11 +59,17 @@ typedef struct files_parts {
  * on ranks that belong to none; and *first for the first rank alone. files_close them. Collective over the computing ranks
  * of `f`, agreed. */
 int files_split(const files *f, files_parts parts, files *group, files *first, error *e);
+/* FILES_SPLIT. The server takes part in all groups, in this order: `opened` has room for one more than there are. A rank's own
+ * come first, then those of the first rank. */
+int files_open_parts(const files *f, files_parts parts, files *opened, error *e);
 
 /* What is to be done: the function that does it, and what that needs of a request. */
 enum request_kind {
-  FILES_READ_FIELD,        /* field_read: path, quantity; own: io, sink, context */
-  FILES_WRITE_FIELD,       /* field_write: field, path; own: io, planes */
+  FILES_READ_FIELD,  /* field_read: path, quantity; own: io, sink, context */
+  FILES_WRITE_FIELD, /* field_write: field, path; own: io, planes */
+  /* Nothing where more than one process uses files; one process' alone, in any thread. */
+  FILES_CREATE_FIELD,      /* field_create: field; own: io, creates */
+  FILES_CREATE_RECEIVERS,  /* receivers_file_create: path, receivers; own: creates */
   FILES_READ_TABLE,        /* table_read: path, form; own: table, parts */
   FILES_WRITE_RECEIVERS,   /* receivers_file_write: path, receivers; own: part */
   FILES_BEGIN_CHECKPOINTS, /* checkpoint_begin: path, restarts; own: from, start */
@@ -69,7 +84,7 @@ enum request_kind {
   FILES_MAKE_FOLDER,   /* path_make_folder: path, dry; own: answer, a bool */
   FILES_FIND_SPACE,    /* space_of, space_taken: path, text, which; own: answer, a space_use */
   FILES_MOVE_ASIDE,    /* space_move_aside: config, which, dry; own: answer, a space_aside */
-  FILES_DIGEST,        /* digest_dataset: path; own: answer, DIGEST_TEXT */
+  FILES_DIGEST,        /* digest_dataset: path, or digest_text: text; own: answer, DIGEST_TEXT */
   FILES_FIND_SHOT,     /* shot_find: config, which, text; own: answer, an enum shot_found */
   FILES_WRITE_TEXT,    /* text_write: path, text */
   FILES_SUM_GRADIENTS, /* gradient_sum: path, config, field */
@@ -85,6 +100,7 @@ typedef struct request_own {
   const field_planes *planes; /* of each field to be written */
   const receivers_part *part;
   const new_file *made; /* of receivers or a field: created before; NULL: not yet */
+  new_file *creates;    /* the other way round */
   table *table;
   const table_sink *parts; /* of the table */
   checkpoint *opened;
@@ -120,10 +136,9 @@ struct message;
 /* Carries a configuration in a message (message.h). */
 void files_carry_config(struct message *m, const config **c);
 
-/* Is a process alone with its files? */
-bool files_alone(const files *f);
-
 /* Collective over the computing ranks. */
-int files_do(const files *f, const request *r, error *e);
+static inline int files_do(const files *f, const request *r, error *e) {
+  return f->kind->perform(f, r, e);
+}
 
 #endif

@@ -9,7 +9,7 @@ static inline int config_load(config *c, const char *path, int count, const char
                               error *e) {
   config_given *given;
   memset(c, 0, sizeof *c);
-  if (!config_open(&given, path, count, overrides, e)) config_make(c, given, NULL, e);
+  if (!config_open(&given, path, NULL, count, overrides, e)) config_make(c, given, NULL, e);
   config_close(given);
   return e->id;
 }

@@ -36,6 +36,7 @@ src/engine  | base device halo physics acquisition step kernels config io | mpi
 src/propagator | base device halo physics acquisition step engine kernels config io | mpi
 src/shot    | base device halo physics acquisition step engine propagator kernels config io | mpi
 src/survey  | base device halo physics acquisition step engine propagator shot kernels config io | mpi
+src/library | base device step shot survey config io include      | cuda
 src/run     | base device halo physics acquisition step engine propagator shot survey kernels config io | mpi
 '
 
@@ -144,7 +145,7 @@ self_test() {
     'src/halo/transport_ipc.c <hdf5.h>' 'io/hdf5/field_io.c "io/input/input.h"' 'io/bytes/rows.c <hdf5.h>'
     'io/input/input.c "io/output/space.h"' 'io/output/series.c "io/files.h"' 'io/checkpoint/checkpoint_read.c "halo/halo.h"' 'io/files.c "step/step.h"' 'src/physics/fd.c "acquisition/place.h"'
     'src/step/step.c "io/files.h"' 'src/engine/engine.c "shot/shot.h"' 'src/acquisition/place.c "step/step.h"'
-    'src/propagator/plan.c "shot/shot.h"' 'src/shot/misfit.c "survey/batch.h"' 'src/survey/batch.c "run/run.h"' 'src/survey/report.c <hdf5.h>' 'src/run/cli.c <hdf5.h>'
+    'src/propagator/plan.c "shot/shot.h"' 'src/shot/misfit.c "survey/batch.h"' 'src/survey/batch.c "run/run.h"' 'src/survey/report.c <hdf5.h>' 'src/library/arrays.c <hdf5.h>' 'src/run/cli.c <hdf5.h>'
     'src/device/device_host.c <cuda_runtime.h>' 'src/run/run.c "../shot/shot.h"')
   for room in "${!may_use[@]}"; do
     if [[ "${plants[*]/#/@}" != *"@$room/"* ]]; then echo "layering: self-test: no violation is planted in $room"; return 1; fi

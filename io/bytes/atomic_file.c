@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
+#include "rows.h"
 
 void path_folder(const char *path, char folder[FILE_NAME]) {
   const char *slash = strrchr(path, '/');
@@ -266,4 +267,10 @@ int path_check_output(const config *c, error *e) {
   }
   if (!config_has_checkpoints(c)) return 0;
   return path_check_writable((named_path){"[checkpoint] path", c->checkpoint_path, of_shot}, e);
+}
+
+int new_file_drop(new_file *f, const error *e) {
+  if (f->plan.temporary[0]) unlink(f->plan.temporary);
+  *f = (new_file){.fd = -1};
+  return e->id;
 }

@@ -16,55 +16,10 @@
 #include "base/thread.h"
 
 enum {
-  THREADS_MAX = 4,         /* a rank's: more move no more, */
-  COMPRESSORS_MAX = 16,    /* but compress more */
-  BLOCK_BYTES = 1 << 20,   /* stays in a core's cache */
   WRITTEN_BACK = 64 << 10, /* bytes that the system begins to bring to the disk at once */
   LARGE_BYTES = 256 << 20, /* that the blocks of all threads may take */
   ROWS_TAG = 7301,
 };
-
-/* --- the way ---------------------------------------------------------------------------------------------------- */
-
-/* Cores that fall to this rank: each of those it may run on is shared by all ranks of `node` that may run there, be they
- * bound to their own or all confined to a part of the machine. */
-static int rows_cores(MPI_Comm node, int *cores, error *e) {
-  cpu_set_t mine;
-  int users[CPU_SETSIZE];
-  double cores_of = 0;
-  CPU_ZERO(&mine);
-  sched_getaffinity(0, sizeof mine, &mine);
-  for (int i = 0; i < CPU_SETSIZE; i++) users[i] = CPU_ISSET(i, &mine) ? 1 : 0;
-  MPI_TRY(e, MPI_Allreduce(MPI_IN_PLACE, users, CPU_SETSIZE, MPI_INT, MPI_SUM, node));
-  for (int i = 0; i < CPU_SETSIZE; i++)
-    if (CPU_ISSET(i, &mine)) cores_of += 1.0 / users[i];
-  *cores = cores_of < 1 ? 1 : cores_of > COMPRESSORS_MAX ? COMPRESSORS_MAX : (int)(cores_of + 0.5);
-  return 0;
-}
-
-int io_access_open(io_access *w, MPI_Comm comm, bool together, error *e) {
-  MPI_Comm node;
-  *w = (io_access){.comm = comm, .together = together, .threads = 1, .block_bytes = BLOCK_BYTES};
-  MPI_TRY(e, MPI_Comm_rank(comm, &w->rank));
-  MPI_TRY(e, MPI_Comm_size(comm, &w->ranks));
-  MPI_TRY(e, MPI_Comm_split_type(comm, MPI_COMM_TYPE_SHARED, w->rank, MPI_INFO_NULL, &node));
-  w->near = w->rank == 0;
-  MPI_TRY(e, MPI_Bcast(&w->near, 1, MPI_C_BOOL, 0, node));
-  rows_cores(node, &w->compressors, e);
-  MPI_TRY(e, MPI_Comm_free(&node));
-  w->threads = w->compressors < THREADS_MAX ? w->compressors : THREADS_MAX;
-  return e->id;
-}
-
-void io_access_log(io_access *w, const char *dataset, const char *what) {
-  char line[FILE_NAME];
-  if (!what[0] || !w->log) return;
-  snprintf(line, sizeof line, "input: %s: %s\n", dataset, what);
-  if (strstr(w->told, line)) return;
-  const size_t used = strlen(w->told);
-  snprintf(w->told + used, sizeof w->told - used, "%s", line);
-  log_line(w->log, "input: %s: %s", dataset, what);
-}
 
 /* --- blocks ----------------------------------------------------------------------------------------------------- */
 
@@ -168,12 +123,6 @@ int rows_open_new(const io_access *w, new_file *f, error *e) {
   if (w->rank && w->together && f->fd < 0) FAIL(e, FILE_WRITE, f->name, strerror(errno));
   if (w->rank && !w->together && w->near) f->fd = shared_file_borrow(&f->plan.lent, &refused);
   return rows_all(w, f->fd >= 0, &f->direct, e);
-}
-
-int new_file_drop(new_file *f, const error *e) {
-  if (f->plan.temporary[0]) unlink(f->plan.temporary);
-  *f = (new_file){.fd = -1};
-  return e->id;
 }
 
 int rows_close_new(new_file *f, bool sync, error *e) {

@@ -23,11 +23,6 @@ void field_io_version(char text[64]) {
   snprintf(text, 64, "%u.%u.%u (%s)", major, minor, release, kind);
 }
 
-void field_io_init(field_io *io, io_access *access, const slab *s, enum io_kind mode) {
-  if (mode == IO_AUTO) mode = access->together ? IO_COLLECTIVE : IO_GATHER;
-  *io = (field_io){.access = access, .slab = s, .mode = mode};
-}
-
 /* H5Ewalk2 from the innermost function outwards: keeps the first description there is, or the one that says which filter
  * is missing: further in, HDF5 says only in which folders it looked for it. */
 static herr_t field_keep_innermost(unsigned n, const H5E_error2_t *record, void *text) {

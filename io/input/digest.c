@@ -12,8 +12,8 @@ static void digest_print(XXH128_hash_t h, char digest[DIGEST_TEXT]) {
   snprintf(digest, DIGEST_TEXT, "%016" PRIx64 "%016" PRIx64, (uint64_t)h.high64, (uint64_t)h.low64);
 }
 
-void digest_bytes(const void *bytes, size_t count, char digest[DIGEST_TEXT]) {
-  digest_print(XXH3_128bits(bytes, count), digest);
+void digest_text(const char *text, char digest[DIGEST_TEXT]) {
+  digest_print(XXH3_128bits(text, strlen(text)), digest);
 }
 
 /* Adds all values, a block of rows at a time. */

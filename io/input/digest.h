@@ -1,4 +1,4 @@
-/* Digests: of bytes, and of what a dataset says. For one process alone, not collective. */
+/* Digests: of a text, and of what a dataset says. For one process alone, not collective. */
 #ifndef STENCIL_DIGEST_H
 #define STENCIL_DIGEST_H
 
@@ -7,8 +7,7 @@
 
 enum { DIGEST_TEXT = 33 }; /* hexadecimal digits and the final 0 */
 
-/* Of some bytes. */
-void digest_bytes(const void *bytes, size_t count, char digest[DIGEST_TEXT]);
+void digest_text(const char *text, char digest[DIGEST_TEXT]);
 /* Of the values, the shape and the attributes that say what the values mean, of dataset "FILE:/path". Exit 2 where it cannot be
  * read. */
 int digest_dataset(const char *dataset, char digest[DIGEST_TEXT], error *e);

@@ -5,6 +5,7 @@
 #include <mpi.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include "base/error.h"
 #include "io/hdf5/quantity.h"
 
@@ -50,6 +51,9 @@ typedef struct table_sink {
 int table_read(MPI_Comm comm, const char *dataset, table_form form, const table_sink *parts, table *t,
                error *e);
 
-void table_free(table *t);
+static inline void table_free(table *t) {
+  free(t->values);
+  *t = (table){0};
+}
 
 #endif

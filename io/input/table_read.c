@@ -133,8 +133,3 @@ int table_read(MPI_Comm comm, const char *dataset, table_form form, const table_
   if (e->id) table_free(t);
   return e->id;
 }
-
-void table_free(table *t) {
-  free(t->values);
-  *t = (table){0};
-}

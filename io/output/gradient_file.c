@@ -10,12 +10,6 @@
 #include "io/hdf5/io_internal.h"
 #include "io/bytes/message.h"
 
-const field_name GRADIENT_NAMES[GRADIENT_FIELDS] = {
-    [GRADIENT_VELOCITY] = {"velocity", "s2/m", "gradient of the misfit with respect to the velocity"},
-    [GRADIENT_INITIAL] = {"initial", "s", "gradient of the misfit with respect to the initial field"},
-    [GRADIENT_IMAGE] = {"image", "m2 s", "sum over the steps of the field times the adjoint field"},
-    [GRADIENT_ILLUMINATION] = {"illumination", "1", "sum over the steps of the field squared"}};
-
 /* --- besides the fields ------------------------------------------------------------------------------------------- */
 
 static uint64_t gradient_describe_misfit(new_hdf5 *f, const gradient_meta *m) {

@@ -15,7 +15,11 @@ enum gradient_field {
   GRADIENT_ILLUMINATION,
   GRADIENT_FIELDS
 };
-extern const field_name GRADIENT_NAMES[GRADIENT_FIELDS];
+static const field_name GRADIENT_NAMES[GRADIENT_FIELDS] = {
+    [GRADIENT_VELOCITY] = {"velocity", "s2/m", "gradient of the misfit with respect to the velocity"},
+    [GRADIENT_INITIAL] = {"initial", "s", "gradient of the misfit with respect to the initial field"},
+    [GRADIENT_IMAGE] = {"image", "m2 s", "sum over the steps of the field times the adjoint field"},
+    [GRADIENT_ILLUMINATION] = {"illumination", "1", "sum over the steps of the field squared"}};
 
 /* Besides the fields. It owns nothing. */
 typedef struct gradient_meta {

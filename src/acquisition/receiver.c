@@ -191,10 +191,11 @@ static receivers_meta receivers_describe(const receivers *r, const run_meta *run
 }
 
 int receivers_make_file(receivers *r, const char *path, const run_meta *run, error *e) {
-  if (r->count == 0 || !files_alone(r->files)) return 0;
+  if (r->count == 0) return 0;
   const receivers_meta meta = receivers_describe(r, run, r->rows);
   r->made_step = run->step;
-  return receivers_file_create(&r->made, path, &meta, e);
+  const request file = {FILES_CREATE_RECEIVERS, .path = path, .receivers = &meta, .own.creates = &r->made};
+  return files_do(r->files, &file, e);
 }
 
 int receivers_write(receivers *r, const char *path, const run_meta *run, error *e) {

@@ -13,7 +13,7 @@
 #include "base/launcher.h"
 #include "base/thread.h"
 #include "survey/gradient.h"
-#include "io/files.h"
+#include "io/disk.h"
 #include "run.h"
 #include "base/stop.h"
 
@@ -77,7 +77,7 @@ static int main_read_config(config *c, const cli *options, main_survey *s, error
     *more++ = report;
   }
   memcpy(more, options->overrides, count * sizeof *all);
-  if (!config_open(&s->given, options->config_file, (int)count + (more > all), all, e))
+  if (!config_open(&s->given, options->config_file, NULL, (int)count + (more > all), all, e))
     main_make_config(c, options, s, e);
   free(all);
   if (!e->id && options->restart && config_same_file(options->restart, c->report_file))
@@ -130,7 +130,7 @@ static int main_job(int argc, char **argv, const cli *options, MPI_Comm comm, er
     const job j = {c,    options, command,
                    &log, &f,      {survey.given, survey.given && c->survey_file[0] ? &survey.lines : NULL}};
     field_io_start();
-    files_open(&f, comm, c->io, e);
+    files_open(&f, comm, c->io, &files_on_disk, e);
     if (!e->id) f.access->log = &log;
     if (!e->id && f.server)
       files_serve(&f, c, stop_signal, e);

@@ -111,14 +111,17 @@ static int misfit_read_values(misfit *m, const shot *s, error *e) {
   return 0;
 }
 
+static size_t misfit_bytes(const misfit *m) {
+  return (size_t)m->of->room * (size_t)m->of->local * sizeof(float);
+}
+
 /* A residual that is given is read twice: to find its unit, then to store it in that unit. */
 static int misfit_read_all(misfit *m, const shot *s, bool dry, error *e) {
   const receivers *r = m->of;
-  const size_t values = (size_t)r->room * (size_t)r->local;
   if (m->given || dry) TRY(misfit_read_values(m, s, e));
   if (m->given) m->unit = misfit_unit(m->most);
   if (dry) return 0;
-  receivers_take(r, &m->held, values * sizeof *m->observed, e);
+  receivers_take(r, &m->held, misfit_bytes(m), e);
   TRY(error_agree(e, s->engine->comm));
   TRY(misfit_read_values(m, s, e));
   m->observed = m->held.memory;
@@ -132,6 +135,7 @@ int misfit_open(misfit *m, const shot *s, const char *dataset, misfit_use use, e
                                 use.given};
   *m = (misfit){.of = r, .dataset = dataset, .given = use.given, .value = NAN, .unit = 1};
   if (r->count == 0) return FAIL(e, OBSERVED_NO_RECEIVERS, dataset);
+  if ((m->caller = use.caller)) return receivers_take(r, &m->held, misfit_bytes(m), e);
   TRY(misfit_check_times(m, s, e));
   TRY(misfit_check_places(places, s, dataset, e));
   return misfit_read_all(m, s, use.dry, e);
@@ -188,10 +192,48 @@ float *misfit_begin_residual(misfit *m) {
   return m->residual = m->held.memory;
 }
 
+/* Moves this rank's traces to an array of all that is dense, in the user's order, or back, times a factor. */
+static void misfit_arrange(const receivers *r, traces own, float *dense, bool back, double times) {
+  for (int64_t row = 0; row < r->rows; row++)
+    for (int64_t i = 0, end; i < r->local; i = end) {
+      float *at;
+      for (end = i + traces_piece(&own, row, i, &at); i < end; i++, at++) {
+        float *to = &dense[row * r->count + r->index[i]];
+        if (back)
+          *at = (float)(times * *to);
+        else
+          *to = *at;
+      }
+    }
+}
+
+/* Asks the caller, of whom a rank has all receivers. */
+static int misfit_ask(misfit *m, const shot *s, error *e) {
+  const receivers *r = m->of;
+  const int64_t shape[2] = {r->rows, r->count}, values = r->rows * r->count;
+  double most = 0;
+  float *dense;
+  TRY(ALLOC(e, dense, 2 * values, "the traces of a misfit"));
+  misfit_arrange(r, receivers_traces(r), dense, false, 1);
+  m->caller->find(m->caller->context, s->config->output_path, dense, shape, &m->value, dense + values, e);
+  for (int64_t i = values; i < 2 * values && !e->id; i++) {
+    if (!isfinite(dense[i]))
+      FAIL(e, TABLE_NO_VALUE, "the derivative of the misfit", "NaN or Inf", (i - values) / r->count);
+    most = fmax(most, fabs((double)dense[i]));
+  }
+  m->unit = misfit_unit(most);
+  memset(m->held.memory, 0, misfit_bytes(m));
+  if (!e->id) misfit_arrange(r, misfit_traces(m), dense + values, true, 1 / m->unit);
+  free(dense);
+  misfit_begin_residual(m);
+  return e->id;
+}
+
 int misfit_residual(misfit *m, const shot *s, error *e) {
   const double each = s->engine->physics.dt * (double)m->of->every;
   const traces all = receivers_traces(m->of);
   float *to = m->held.memory;
+  if (m->caller) return misfit_ask(m, s, e);
   if (m->given) return 0;
   TRY(misfit_sum(m, s, each, e));
   for (int64_t i = 0; i < m->of->room * m->of->local; i++)

@@ -8,17 +8,27 @@
 /* FILE:/NAME in the place of FILE:/path's last part. */
 void misfit_beside(const char *dataset, const char *name, char beside[CONFIG_TEXT + 16]);
 
+/* A caller's misfit, where there is no dataset: from the traces of a shot, which writes to this path, as they are written, samples x
+ * receivers, dense, to *value, J, and dJ/d(trace). */
+typedef struct misfit_caller {
+  int (*find)(void *context, const char *path, const float *traces, const int64_t shape[2], double *value,
+              float *derivative, error *e);
+  void *context;
+} misfit_caller;
+
 typedef struct misfit_use {
   bool given, dry;
+  const misfit_caller *caller; /* NULL: there is a dataset */
 } misfit_use;
 
 typedef struct misfit {
-  const receivers *of; /* not owned */
-  const char *dataset; /* FILE:/path; the caller's */
-  bool given;          /* that is the residual itself */
-  double value;        /* J, after misfit_residual; NaN: nobody knows it */
-  double unit;         /* of the residual: a power of two, in which its greatest magnitude is from 1/2 to 1 */
-  double most;         /* greatest magnitude in the dataset */
+  const receivers *of;         /* not owned */
+  const char *dataset;         /* FILE:/path; the caller's */
+  bool given;                  /* that is the residual itself */
+  const misfit_caller *caller; /* it is asked instead */
+  double value;                /* J, after misfit_residual; NaN: nobody knows it */
+  double unit; /* of the residual: a power of two, in which its greatest magnitude is from 1/2 to 1 */
+  double most; /* greatest magnitude in the dataset */
   char dispersion[TABLE_WORD], equation[TABLE_WORD]; /* as in table */
   scratch held;          /* this rank's part, as the traces lie, extra steps too; owned: it is */
   const float *observed; /* until misfit_residual, */

@@ -139,7 +139,8 @@ int gradient_check(gradient *g, int i, error *e) {
   misfit *m = &g->misfits[i];
   error other = {0};
   misfit_close(m);
-  TRY(misfit_open(m, s, dataset, (misfit_use){given, g->dry}, e));
+  TRY(misfit_open(m, s, dataset, (misfit_use){given, g->dry, g->caller}, e));
+  if (m->caller) return 0;
   if (!misfit_check_origin(m, s, &other)) return 0;
   if (!g->tests) *e = other;
   if (g->tests && !g->warned)
@@ -203,7 +204,7 @@ static void gradient_describe_file(const gradient *g, int number, const char *ve
   p->base = slash ? slash + 1 : c->output_path;
   p->of = (gradient_meta){.shots = 1,
                           .names = &p->base,
-                          .misfit = m->given ? NULL : &m->value,
+                          .misfit = m->given && !m->caller ? NULL : &m->value,
                           .signals = c->gradient_signals ? s->at.sources.count : 0,
                           .steps = s->engine->physics.steps,
                           .verified = verified};
@@ -220,9 +221,10 @@ static void gradient_describe_file(const gradient *g, int number, const char *ve
 int gradient_make_file(gradient *g, int i, error *e) {
   const shot *s = g->b->shots[i];
   gradient_parts p;
-  if (!config_has_gradient(s->config) || !files_alone(s->engine->files)) return 0;
+  if (!config_has_gradient(s->config)) return 0;
   gradient_describe_file(g, i, NULL, &p);
-  return field_create(&g->made[i], &s->io, &p.meta, e);
+  const request file = {FILES_CREATE_FIELD, .field = &p.meta, .own = {.io = &s->io, .creates = &g->made[i]}};
+  return files_do(s->engine->files, &file, e);
 }
 
 void gradient_drop_file(gradient *g, int i) {
@@ -247,7 +249,7 @@ int gradient_residual(gradient *g, int i, error *e) {
   if (!config_has_gradient(s->config)) return 0;
   misfit *m = &g->misfits[i];
   TRY(misfit_residual(m, s, e));
-  if (!m->given) log_line(s->log, "gradient: misfit %.9g", m->value);
+  if (!m->given || m->caller) log_line(s->log, "gradient: misfit %.9g", m->value);
   return adjoint_take(&g->adjoint, i, m->residual, m->unit, e);
 }
 
@@ -257,7 +259,7 @@ static int gradient_heed(void *context, int64_t count, error *e) {
   stop_watch *w = &g->b->stop;
   enum stop_reason reason;
   bool unused;
-  if (stop_poll(w, count, &reason, &unused, e)) error_abort(e, w->comm);
+  if (stop_poll(w, count, &reason, &unused, e)) return error_abort(e, w->comm);
   return reason == STOP_NOT ? 0 : batch_stopped(g->b, reason, g->adjoint.step, ", on the way back", e);
 }
 

@@ -10,7 +10,8 @@ typedef struct gradient {
   bool tests;  /* --verify-gradient: allows observed traces of another shot, with a warning, */
   bool warned; /* which has been given */
   bool dry;    /* --dry-run: observed traces are only checked */
-  int parts;   /* of the memory, one of which it takes; 0: all */
+  const misfit_caller *caller; /* of the job; NULL: there are datasets */
+  int parts;                   /* of the memory, one of which it takes; 0: all */
   plan plan;
   misfit *misfits; /* of each shot; owned; as many as `most` */
   new_file *made;  /* their files, as far as they have been created; owned */

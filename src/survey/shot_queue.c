@@ -47,6 +47,7 @@ struct shot_queue {
   bool changed;               /* since then */
   const queue_entry *worst;   /* of those that failed; NULL: none */
   error worst_error;
+  error broken; /* what ended the thread early */
 };
 
 static void queue_lock(shot_queue *q) {
@@ -118,7 +119,9 @@ static int queue_fingerprint(queue_digests *all, const config *c, char fingerpri
   if (!whole)
     queue_lack(e);
   else if (!all->unreadable)
-    digest_bytes(text, length, fingerprint);
+    files_do(all->files,
+             &(request){FILES_DIGEST, .text = text, .answer_bytes = DIGEST_TEXT, .own.answer = fingerprint},
+             e);
   free(text);
   free(config_text);
   return e->id;
@@ -286,7 +289,7 @@ static void queue_watch(shot_queue *q) {
   const bool finishes = q->s.config->survey_on_stop == ON_STOP_FINISH;
   if (q->stop) return;
   int number = stop_signal();
-  if (!number && q->s.whole->served) number = files_signal((void *)(uintptr_t)q->s.whole);
+  if (!number) number = files_signal((void *)(uintptr_t)q->s.whole);
   if (number)
     queue_stop(q, number);
   else if (stop_clock() + (finishes ? queue_mean_seconds(q) : 0) >= q->limit)
@@ -315,6 +318,7 @@ static void queue_record(shot_queue *q, const shot_report *r) {
   log_line(q->s.log, "shot %s (%s:%d) failed: %s", l->name, q->s.lines->file, l->line, r->failed.text);
   if (q->worst && n->exit <= q->worst->exit) return;
   q->worst = n, q->worst_error = r->failed;
+  if (q->s.first_ends) q->stop = -1;
 }
 
 void shot_queue_read(message *m, shot_order *order) {
@@ -470,7 +474,9 @@ static void *queue_main(void *argument) {
     if (answered) p = (pace){.begin = clock_seconds()};
     if (!answered && !over && q->groups > 1) pace_wait(&p, LONGEST);
   }
-  if (e.id) error_abort(&e, q->comm); /* the groups wait for answers */
+  if (e.id) error_abort(&e, q->comm); /* other groups wait for answers */
+  q->broken = e;
+  if (e.id) q->stop = -1;
   return NULL;
 }
 
@@ -562,6 +568,9 @@ static int queue_conclude(shot_queue *q, error *e) {
   warnings_tell(&q->warned, q->s.lines, q->s.log);
   if (q->started) q->totals.seconds = MPI_Wtime() - q->begin;
   TRY(queue_write_table(q, true, e));
+  if (q->worst && q->s.first_ends)
+    return error_set(e, ERROR_HERE, q->worst_error.id, "%s:%d: %s", q->s.lines->file,
+                     q->s.lines->list[q->worst - q->entries].line, q->worst_error.text);
   if (t->done + t->failed < t->shots)
     return FAIL(e, SURVEY_STOPPED,
                 q->stop > 0 ? strsignal(q->stop) : stop_wall_time(q->s.config->max_seconds), t->done,
@@ -577,13 +586,17 @@ int shot_queue_finish(shot_queue *q, shot_totals *totals, error *e) {
   if (q->started && q->rank % q->s.ranks == 0) queue_leave(q, e);
   if (q->rank == 0 && q->threaded) pthread_join(q->thread, NULL);
   if (q->rank == 0) q->threaded = false;
+  if (q->rank == 0 && !e->id) *e = q->broken;
   if (q->rank == 0 && !e->id) queue_conclude(q, e);
   *totals = q->totals;
+  q->started = false;
   return error_agree(e, q->comm);
 }
 
 void shot_queue_close(shot_queue *q) {
   if (!q) return;
+  if (q->started && q->groups * q->s.ranks == 1)
+    shot_queue_finish(q, &(shot_totals){0}, &(error){0}); /* a rank alone that has failed */
   for (int i = 0; q->entries && i < q->totals.shots; i++)
     free(q->entries[i].why), free(q->entries[i].warnings);
   if (q->comm != MPI_COMM_NULL) MPI_Comm_free(&q->comm);

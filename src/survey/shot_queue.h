@@ -25,6 +25,7 @@ typedef struct shot_queue_setup {
   const files *whole, *first; /* all ranks' files, which tell of a signal; those of the first rank alone */
   space_steps saved;          /* the steps whose fields a shot saves */
   run_log *log;
+  bool first_ends; /* the first shot that fails ends the survey, with its error */
 } shot_queue_setup;
 
 /* How a shot ended, and what a group knows when it asks for the next one. */

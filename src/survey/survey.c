@@ -184,7 +184,10 @@ static int survey_make_slots(survey *v, int room, error *e) {
   sem_init(&v->news, 0, 0);
   pthread_mutex_init(&v->restarting, NULL);
   pthread_mutex_init(&v->counting, NULL);
-  for (int i = 0; i < room; i++) v->slots[i].v = v, sem_init(&v->slots[i].stepped, 0, 0);
+  for (int i = 0; i < room; i++) {
+    v->slots[i].v = v, v->slots[i].back.caller = v->job.misfit;
+    sem_init(&v->slots[i].stepped, 0, 0);
+  }
   v->slot_count = 1;
   return 0;
 }
@@ -308,8 +311,8 @@ static int survey_find_left(survey *v, int *left, error *e) {
   const config *c = j->config;
   const space_steps saved = {
       .last = v->engine.physics.steps, .every = c->output_every, .begins = true, .ends = c->output_final};
-  const shot_queue_setup queue = {v->active,      v->parts.ranks, c,         v->path, j->lines.lines,
-                                  j->lines.given, j->files,       &v->first, saved,   v->log};
+  const shot_queue_setup queue = {v->active, v->parts.ranks, c,     v->path, j->lines.lines, j->lines.given,
+                                  j->files,  &v->first,      saved, v->log,  j->first_ends};
   return shot_queue_open(&v->queue, &queue, left, e);
 }
 

@@ -30,6 +30,8 @@ typedef struct survey_job {
   bool samples;        /* it only finds how long steps take: what runs has been said */
   bool verifies;       /* the checkpoint is read as a whole, to see whether it is intact */
   survey_lines lines;
+  const misfit_caller *misfit; /* of a caller; NULL: there are datasets */
+  bool first_ends;             /* as in shot_queue_setup */
 } survey_job;
 
 enum { SURVEY_FEW = 16 }; /* shots of a small batch */

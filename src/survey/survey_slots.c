@@ -9,10 +9,10 @@
 #include "survey.h"
 
 /* A failure of the device or of MPI, which later shots would meet too, ends the job. */
-static void survey_check_device(const survey *v, const error *e) {
+static int survey_check_device(const survey *v, const error *e) {
   const bool memory =
       e->id == ERROR_OUT_OF_MEMORY || e->id == ERROR_DEVICE_MEMORY || e->id == ERROR_NODE_MEMORY;
-  if (error_exit_code(e->id) == EXIT_CODE_DEVICE && !memory) error_abort(e, v->job.files->comm);
+  return error_exit_code(e->id) == EXIT_CODE_DEVICE && !memory ? error_abort(e, v->job.files->comm) : 0;
 }
 
 /* --- beginning ----------------------------------------------------------------------------------------------------- */
@@ -178,8 +178,9 @@ static int survey_report_shot(survey_slot *slot, survey_shot *t, error *e) {
   if (r->failed.id == ERROR_STOPPED) r->stopped = slot->batch.stop.signal ? slot->batch.stop.signal : -1;
   if (number) r->stopped = number;
   r->seconds = MPI_Wtime() - t->begin;
-  survey_check_device(v, &r->failed);
+  const bool broken = survey_check_device(v, &r->failed);
   if (v->engine.rank == 0) shot_queue_take(v->queue, r, &m, e);
+  if (broken && !e->id) *e = r->failed;
   message_free(&m);
   return error_agree(e, v->engine.comm);
 }
@@ -206,7 +207,7 @@ static int survey_report(survey_slot *t, error *e) {
   if (done) announce_add(&v->done, &t->batch, done);
   for (int i = 0; i < t->count; i++) {
     if (v->several)
-      TRY(survey_report_shot(t, &t->shots[i], e));
+      survey_report_shot(t, &t->shots[i], e);
     else
       survey_report_one(t, &t->shots[i]);
     restart_close(&t->shots[i].from);
@@ -215,7 +216,7 @@ static int survey_report(survey_slot *t, error *e) {
   }
   t->count = 0;
   t->state = SURVEY_FREE;
-  return 0;
+  return e->id;
 }
 
 /* --- ending -------------------------------------------------------------------------------------------------------- */
@@ -433,10 +434,15 @@ int survey_shots(survey *v, error *e) {
   for (bool busy = true; busy;) {
     bool on = false;
     busy = false;
-    for (int i = 0; i < v->slot_count; i++) TRY(survey_look(&v->slots[i], &on, e));
+    for (int i = 0; i < v->slot_count; i++) {
+      error mine = {0};
+      if (!survey_look(&v->slots[i], &on, &mine)) continue;
+      v->over = true; /* the shots under way end */
+      if (!e->id) *e = mine;
+    }
     for (int i = 0; i < v->slot_count; i++) busy = busy || v->slots[i].state != SURVEY_FREE;
     if (busy && !on) survey_await(&v->news);
     busy = busy || !v->over;
   }
-  return 0;
+  return e->id;
 }

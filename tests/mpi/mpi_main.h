@@ -6,10 +6,11 @@
 #include <stdbool.h>
 #include "tests/backend_main.h"
 #include "base/error_mpi.h"
-#include "io/files.h"
+#include "io/disk.h"
 
 /* All ranks, without a data server. */
-static const files WORLD __attribute__((unused)) = {.compute = MPI_COMM_WORLD, .comm = MPI_COMM_WORLD};
+static const files WORLD __attribute__((unused)) = {
+    .kind = &files_on_disk, .compute = MPI_COMM_WORLD, .comm = MPI_COMM_WORLD};
 static int rank, ranks;
 
 /* A failure on one rank ends the job, since the others may wait for it. */

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 #include "survey/batch.h"
+#include "io/disk.h"
 #include "test.h"
 #include "config_load.h"
 #include "base/error_mpi.h"
@@ -99,7 +100,7 @@ typedef struct run {
 
 static void open_engine(run *r, const char *name) {
   *r = (run){.c = load(name, "base", 0)};
-  assert_ok(files_open(&r->f, MPI_COMM_WORLD, IO_COLLECTIVE, &E), &E);
+  assert_ok(files_open(&r->f, MPI_COMM_WORLD, IO_COLLECTIVE, &files_on_disk, &E), &E);
   const engine_setup setup = {
       .config = &r->c, .files = &r->f, .log = &LOG, .beside = MPI_COMM_WORLD, .profile = true};
   assert_ok(engine_plan(&r->g, &setup, &E), &E);

@@ -1,5 +1,6 @@
 /* The data server and a group of several ranks, while a thread of the first one asks the server too: as a survey's table does. */
 #include "mpi_main.h"
+#include "io/disk.h"
 #include <pthread.h>
 #include <stdatomic.h>
 #include "base/error_mpi.h"
@@ -30,7 +31,7 @@ TEST(a_thread_asks_beside_the_group) {
   static const config c = {.nx = 8, .ny = 8, .nz = 16, .io = IO_SERVER};
   files all, group, first;
   pthread_t thread;
-  OK(files_open(&all, MPI_COMM_WORLD, IO_SERVER, &E));
+  OK(files_open(&all, MPI_COMM_WORLD, IO_SERVER, &files_on_disk, &E));
   if (all.server) {
     OK(files_serve(&all, &c, no_signal, &E));
     files_close(&all);

@@ -1,6 +1,7 @@
 /* Receivers record what a plain interpolation gives, bit for bit and for every number of ranks. The file has them in
  * the user's order. */
 #include "mpi_main.h"
+#include "io/disk.h"
 #include <dirent.h>
 #include <hdf5.h>
 #include <math.h>
@@ -269,7 +270,7 @@ static void record(const config *c, recording how, const char *path) {
   receivers r = {0};
   sampler m = {0};
   files opened;
-  OK(files_open(&opened, MPI_COMM_WORLD, how.held % 8 ? IO_GATHER : IO_AUTO, &E));
+  OK(files_open(&opened, MPI_COMM_WORLD, how.held % 8 ? IO_GATHER : IO_AUTO, &files_on_disk, &E));
   const problem on = {dev, &b, c, &opened, NULL};
   const receivers_span span = {.pass = how.pass, .first = how.first, .last = how.last, .held = how.held};
   float *memory, *staging;

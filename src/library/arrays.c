@@ -1,0 +1,512 @@
+/* What a run asks of files, done by arrays of the caller. */
+#include "arrays.h"
+#include <float.h>
+#include <math.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include "base/error_mpi.h"
+#include "base/numbers.h"
+#include "base/thread.h"
+#include "device_array.h"
+
+enum { BLOCK = 1 << 18 /* numbers that a thread moves at a time */ };
+
+void arrays_open(arrays *a) {
+  pthread_mutex_init(&a->lock, NULL);
+  pthread_mutex_init(&a->adding, NULL);
+}
+
+void arrays_close(arrays *a) {
+  for (int i = 0; i < GRADIENT_FIELDS; i++) free(a->sums[i].sums);
+  pthread_mutex_destroy(&a->lock);
+  pthread_mutex_destroy(&a->adding);
+}
+
+/* --- inputs ------------------------------------------------------------------------------------------------------- */
+
+void arrays_name(char name[ARRAYS_NAME], int shot, const char *key) {
+  if (shot < 0)
+    snprintf(name, ARRAYS_NAME, ARRAYS_FILE "%s", key);
+  else
+    snprintf(name, ARRAYS_NAME, ARRAYS_FILE "%04d/%s", shot + 1, key);
+}
+
+int arrays_shot(const char *path) {
+  const char *slash = strrchr(path, '/');
+  return atoi(slash ? slash + 1 : path) - 1;
+}
+
+static const stencil_array *arrays_among(const stencil_input *list, int count, const char *key) {
+  for (int i = 0; i < count; i++)
+    if (strcmp(list[i].key, key) == 0) return &list[i].array;
+  return NULL;
+}
+
+static const stencil_array *arrays_find(const arrays *a, const char *name) {
+  const char *key = name + strlen(ARRAYS_FILE), *slash = strchr(key, '/');
+  if (strncmp(name, ARRAYS_FILE, strlen(ARRAYS_FILE)) != 0) return NULL;
+  if (!slash) return arrays_among(a->inputs, a->input_count, key);
+  const int shot = atoi(key) - 1;
+  if (shot < 0 || shot >= a->shot_count) return NULL;
+  return arrays_among(a->shots[shot].inputs, a->shots[shot].input_count, slash + 1);
+}
+
+static int64_t array_count(const stencil_array *a) {
+  int64_t count = 1;
+  for (int i = 0; i < a->axes; i++) count *= a->shape[i];
+  return count;
+}
+
+static size_t array_size(const stencil_array *a) {
+  return a->type == STENCIL_FLOAT64 ? sizeof(double) : sizeof(float);
+}
+
+int arrays_check(const char *name, const stencil_array *a, error *e) {
+  int64_t count = 1;
+  if (a->type != STENCIL_FLOAT32 && a->type != STENCIL_FLOAT64)
+    return FAIL(e, LIBRARY_INPUT, name, "its type is neither float32 nor float64");
+  if (a->axes < 0 || a->axes > STENCIL_AXES) return FAIL(e, LIBRARY_INPUT, name, "expected 0 to 5 axes");
+  for (int i = 0; i < a->axes; i++) {
+    if (a->shape[i] < 0 || (a->shape[i] && count > INT64_MAX / 16 / a->shape[i]))
+      return FAIL(e, LIBRARY_INPUT, name, "its shape is no array's");
+    count *= a->shape[i];
+  }
+  if (count && !a->data) return FAIL(e, LIBRARY_INPUT, name, "its pointer is NULL");
+  if ((uintptr_t)a->data % array_size(a))
+    return FAIL(e, LIBRARY_INPUT, name, "its pointer is not aligned to its type");
+  return a->device == STENCIL_HOST || !count ? 0 : device_array_check(name, a->data, a->device, e);
+}
+
+enum { SHAPE_ROOM = 128 };
+static const char *array_shape(int axes, const int64_t *shape, char text[SHAPE_ROOM]) {
+  int used = snprintf(text, SHAPE_ROOM, "(");
+  for (int i = 0; i < axes; i++)
+    used += snprintf(text + used, (size_t)(SHAPE_ROOM - used), "%s%" PRId64, i ? ", " : "", shape[i]);
+  snprintf(text + used, (size_t)(SHAPE_ROOM - used), axes == 1 ? ",)" : ")");
+  return text;
+}
+
+static int array_refuse(const char *name, const char *expected, const stencil_array *a, error *e) {
+  char found[SHAPE_ROOM];
+  return FAIL(e, LIBRARY_SHAPE, name, expected, array_shape(a->axes, a->shape, found));
+}
+
+/* Numbers of an array on the host, from the first on; *held: a copy to be freed, where it is on a device. */
+static const void *array_on_host(const stencil_array *a, void **held, error *e) {
+  const size_t bytes = (size_t)array_count(a) * array_size(a);
+  *held = NULL;
+  if (a->device == STENCIL_HOST) return a->data;
+  char *copy;
+  if (!ALLOC(e, copy, bytes, "a copy of an array")) device_array_get(copy, a->data, bytes, a->device, e);
+  return *held = copy;
+}
+
+/* --- a field ------------------------------------------------------------------------------------------------------ */
+
+/* Is that the shape (nz, ny, nx) but for axes of one point? */
+static bool array_fits(const stencil_array *a, const int64_t shape[3]) {
+  int k = 0;
+  for (int i = 0; i < a->axes; i++) {
+    if (a->shape[i] == 1) continue;
+    while (k < 3 && shape[k] == 1) k++;
+    if (k == 3 || shape[k++] != a->shape[i]) return false;
+  }
+  while (k < 3 && shape[k] == 1) k++;
+  return k == 3;
+}
+
+/* Planes on their way to a sink, by several threads. */
+typedef struct arrays_planes {
+  const request *r;
+  const stencil_array *a;
+  const void *from; /* on the host: the first own plane */
+  int each, nz;     /* planes at a time; own planes */
+  size_t plane;     /* points */
+  pthread_mutex_t lock;
+  error failed; /* guarded by it */
+} arrays_planes;
+
+/* Numbers of an array as float32, subnormal ones as 0, as files give them. Returns the index of one that is no value, or -1. */
+static int64_t array_floats(const stencil_array *a, const void *from, size_t count, float *to) {
+  const double *wide = from;
+  const float *narrow = from;
+  int64_t wrong = -1;
+  for (size_t i = 0; i < count; i++) {
+    const float v = a->type == STENCIL_FLOAT64 ? (float)wide[i] : narrow[i];
+    if (!isfinite(v) && wrong < 0) wrong = (int64_t)i;
+    to[i] = fabsf(v) < FLT_MIN ? copysignf(0, v) : v;
+  }
+  return wrong;
+}
+
+static void arrays_give_planes(void *context, int i) {
+  arrays_planes *p = context;
+  const request_own *own = &p->r->own;
+  const slab *s = own->io->slab;
+  const int z = i * p->each, planes = smaller(p->each, p->nz - z);
+  const size_t first = (size_t)z * p->plane, count = (size_t)planes * p->plane;
+  error e = {0};
+  float *values;
+  if (!ALLOC(&e, values, count, "planes of an array")) {
+    const int64_t wrong = array_floats(p->a, (const char *)p->from + first * array_size(p->a), count, values);
+    const int64_t plane = (int64_t)p->plane;
+    if (wrong < 0)
+      own->sink(own->context, z, planes, values, &e);
+    else
+      FAIL(&e, FIELD_NO_VALUE, p->r->path, isnan(values[wrong]) ? "NaN" : "Inf, or a value beyond float32,",
+           s->z0 + z + (int)(wrong / plane), (int)(wrong % plane / s->nx), (int)(wrong % s->nx));
+  }
+  free(values);
+  pthread_mutex_lock(&p->lock);
+  if (!p->failed.id) p->failed = e;
+  pthread_mutex_unlock(&p->lock);
+}
+
+static int arrays_read_field(const arrays *all, const files *f, const request *r, error *e) {
+  const slab *s = r->own.io->slab;
+  const int64_t shape[3] = {s->nz_global, s->ny, s->nx};
+  const stencil_array *a = arrays_find(all, r->path);
+  char expected[SHAPE_ROOM];
+  void *held;
+  if (!a) return FAIL(e, LIBRARY_NO_ARRAY, r->path);
+  if (!array_fits(a, shape)) return array_refuse(r->path, array_shape(3, shape, expected), a, e);
+  const size_t plane = (size_t)s->ny * (size_t)s->nx;
+  arrays_planes p = {.r = r, .a = a, .nz = s->nz, .plane = plane, .lock = PTHREAD_MUTEX_INITIALIZER};
+  p.each = larger(1, (int)(BLOCK / plane));
+  const char *numbers = array_on_host(a, &held, e);
+  p.from = numbers + (size_t)s->z0 * plane * array_size(a);
+  if (!e->id) thread_each(f->access->threads, (s->nz + p.each - 1) / p.each, arrays_give_planes, &p);
+  free(held);
+  if (!e->id) *e = p.failed;
+  return e->id;
+}
+
+/* --- a table ------------------------------------------------------------------------------------------------------ */
+
+static int arrays_shape_table(const request *r, const stencil_array *a, table *t, error *e) {
+  const table_form form = r->form;
+  const bool narrow = form.narrow && a->axes == 2 && a->shape[1] == 1,
+             flat = (form.flat && a->axes == 1) || narrow, wide = a->axes == 2 && a->shape[1] == form.columns;
+  char expected[SHAPE_ROOM];
+  snprintf(expected, sizeof expected, "%s(n, %d) with n >= 1", form.flat ? "(n,) or " : "", form.columns);
+  if ((!flat && !wide) || (a->shape[0] == 0 && !form.empty)) return array_refuse(r->path, expected, a, e);
+  t->columns = flat ? 1 : form.columns;
+  t->rows = form.most ? smaller64(a->shape[0], form.most) : a->shape[0];
+  return 0;
+}
+
+/* The numbers of some rows. */
+static int arrays_rows(const request *r, const stencil_array *a, const void *from, table_part *p,
+                       double *values, error *e) {
+  const float *narrow = from;
+  const double *wide = from;
+  const int64_t first = p->row * p->columns;
+  for (int64_t i = 0; i < p->rows * p->columns; i++) {
+    values[i] = a->type == STENCIL_FLOAT64 ? wide[first + i] : (double)narrow[first + i];
+    if (!isfinite(values[i]))
+      return FAIL(e, TABLE_NO_VALUE, r->path, isnan(values[i]) ? "NaN" : "Inf", p->row + i / p->columns);
+  }
+  return 0;
+}
+
+static int arrays_fill_table(const request *r, const stencil_array *a, const void *from, table *t, error *e) {
+  const table_sink *sink = r->own.parts;
+  const int64_t each = r->form.parts ? larger64(1, BLOCK / t->columns) : t->rows;
+  double *values;
+  TRY(ALLOC(e, values, smaller64(each, t->rows) * t->columns, "a table"));
+  for (table_part p = {.columns = t->columns, .values = values}; p.row < t->rows && !e->id; p.row += each) {
+    p.rows = smaller64(each, t->rows - p.row);
+    if (!arrays_rows(r, a, from, &p, values, e) && r->form.parts && sink) sink->take(sink->context, t, &p, e);
+  }
+  if (r->form.parts || e->id)
+    free(values);
+  else
+    t->values = values;
+  return e->id;
+}
+
+/* What lies beside a dataset in a file, as times and places, is not there: arrays are what the caller says. */
+static int arrays_read_table(const arrays *all, const request *r, error *e) {
+  const stencil_array *a = arrays_find(all, r->path);
+  table *t = r->own.table;
+  void *held;
+  *t = (table){0};
+  const char *key = strrchr(r->path, '/') + 1;
+  const bool beside = !strchr(key, '.');
+  if (!a) return r->form.optional || beside ? 0 : FAIL(e, LIBRARY_NO_ARRAY, r->path);
+  TRY(arrays_shape_table(r, a, t, e));
+  const void *from = array_on_host(a, &held, e);
+  if (!e->id && t->rows) arrays_fill_table(r, a, from, t, e);
+  free(held);
+  if (e->id) table_free(t);
+  return e->id;
+}
+
+/* --- results ------------------------------------------------------------------------------------------------------ */
+
+/* Memory that the caller gives for a result. */
+typedef struct arrays_room {
+  void *to; /* NULL: it is not wanted */
+  int device;
+  size_t bytes;
+  void *host; /* `to`, or memory from which it is copied there */
+} arrays_room;
+
+static int64_t array_points(const stencil_result *r) {
+  int64_t count = 1;
+  for (int i = 0; i < r->axes; i++) count *= r->shape[i];
+  return count;
+}
+
+static int arrays_stop(arrays *a, error *e) {
+  a->stopped = true;
+  return FAIL(e, LIBRARY_STOPPED);
+}
+
+static int arrays_ask_room(arrays *a, const stencil_result *r, arrays_room *room, error *e) {
+  const stencil_calls *c = a->calls;
+  *room = (arrays_room){.device = STENCIL_HOST};
+  room->bytes = (size_t)array_points(r) * (r->type == STENCIL_FLOAT64 ? sizeof(double) : sizeof(float));
+  if (!c || !c->result) return 0;
+  pthread_mutex_lock(&a->lock);
+  const int rc = c->result(c->context, r, &room->to, &room->device);
+  if (rc) arrays_stop(a, e);
+  pthread_mutex_unlock(&a->lock);
+  if (e->id || !room->to || !room->bytes) return e->id;
+  room->host = room->to;
+  if (room->device == STENCIL_HOST) return 0;
+  TRY(device_array_check(r->name, room->to, room->device, e));
+  char *host;
+  ALLOC(e, host, room->bytes, "a result");
+  room->host = host;
+  return e->id;
+}
+
+/* Brings what `host` holds to the caller. */
+static int arrays_give(arrays_room *room, error *e) {
+  if (!room->to || room->device == STENCIL_HOST) return e->id;
+  if (!e->id) device_array_put(room->to, room->host, room->bytes, room->device, e);
+  free(room->host);
+  return e->id;
+}
+
+/* A result that is there. */
+static int arrays_result(arrays *a, const stencil_result *r, const void *values, error *e) {
+  arrays_room room;
+  TRY(arrays_ask_room(a, r, &room, e));
+  if (room.host) memcpy(room.host, values, room.bytes);
+  return arrays_give(&room, e);
+}
+
+static int arrays_write_traces(arrays *a, const request *r, error *e) {
+  const receivers_meta *m = r->receivers;
+  const receivers_part *own = r->own.part;
+  const stencil_result traces = {arrays_shot(r->path), "traces", "u", .axes = 2,
+                                 .shape = {m->samples, m->receivers}};
+  arrays_room room;
+  TRY(arrays_ask_room(a, &traces, &room, e));
+  float *to = room.host;
+  for (int64_t sample = 0; to && sample < m->samples; sample++)
+    for (int64_t i = 0, end; i < own->traces.count; i = end) {
+      float *from;
+      end = i + traces_piece(&own->traces, sample, i, &from);
+      for (; i < end; i++) to[sample * m->receivers + own->index[i]] = *from++;
+    }
+  return arrays_give(&room, e);
+}
+
+/* --- fields ------------------------------------------------------------------------------------------------------- */
+
+/* A field on its way to a result, by several threads. */
+typedef struct arrays_field {
+  arrays *a;
+  const slab *slab;
+  const field_planes *from;
+  config_cut cut[3];
+  float *to;
+  int64_t apart; /* floats from a point to the next: 2 for pairs */
+  arrays_sum *sum;
+  int each;
+  pthread_mutex_t lock;
+  error failed; /* guarded by it */
+} arrays_field;
+
+static bool array_cut_has(config_cut c, int point) {
+  return point >= c.first && (point - c.first) % c.every == 0 && (point - c.first) / c.every < c.count;
+}
+
+/* Points of a plane that are saved. */
+static void arrays_put_plane(const arrays_field *f, int z, const float *values) {
+  const config_cut *x = &f->cut[0], *y = &f->cut[1];
+  const int64_t pairs = f->apart;
+  if (!f->to || !array_cut_has(f->cut[2], z)) return;
+  float *to = f->to + (int64_t)((z - f->cut[2].first) / f->cut[2].every) * x->count * y->count * pairs;
+  for (int j = 0; j < y->count; j++) {
+    const float *row = values + (int64_t)(y->first + j * y->every) * f->slab->nx * pairs;
+    for (int i = 0; i < x->count; i++, to += pairs)
+      memcpy(to, row + (int64_t)(x->first + i * x->every) * pairs, (size_t)pairs * sizeof *to);
+  }
+}
+
+static void arrays_add_planes(const arrays_field *f, int64_t first, const float *values, int64_t count) {
+  if (!f->sum || !f->sum->sums) return;
+  pthread_mutex_lock(&f->a->adding);
+  for (int64_t i = 0; i < count; i++) exact_add(&f->sum->sums[first + i], values[i]);
+  pthread_mutex_unlock(&f->a->adding);
+}
+
+static void arrays_take_planes(void *context, int i) {
+  arrays_field *f = context;
+  const slab *s = f->slab;
+  const int z = i * f->each, planes = smaller(f->each, s->nz - z);
+  const int64_t plane = (int64_t)s->ny * s->nx * f->apart;
+  error e = {0};
+  float *values;
+  if (!ALLOC(&e, values, planes * plane, "planes of a result") &&
+      !f->from->source(f->from->context, z, planes, values, &e)) {
+    for (int k = 0; k < planes; k++) arrays_put_plane(f, s->z0 + z + k, values + k * plane);
+    arrays_add_planes(f, z * plane, values, planes * plane);
+  }
+  free(values);
+  pthread_mutex_lock(&f->lock);
+  if (!f->failed.id) f->failed = e;
+  pthread_mutex_unlock(&f->lock);
+}
+
+static int arrays_write_part(arrays_field *f, const files *on, error *e) {
+  const int64_t plane = (int64_t)f->slab->ny * f->slab->nx * f->apart;
+  f->each = larger(1, (int)(BLOCK / plane));
+  if (f->to || (f->sum && f->sum->sums))
+    thread_each(on->access->threads, (f->slab->nz + f->each - 1) / f->each, arrays_take_planes, f);
+  if (!e->id) *e = f->failed;
+  return e->id;
+}
+
+/* The sum over the shots has its place as soon as the first shot has such a field. A single shot is the sum. */
+static int arrays_find_sum(arrays *a, const stencil_result *of_shot, arrays_sum *sum, error *e) {
+  stencil_result r = *of_shot;
+  arrays_room room = {0};
+  r.shot = -1;
+  pthread_mutex_lock(&a->adding);
+  const bool asks = !sum->asked;
+  sum->asked = true;
+  if (asks && !arrays_ask_room(a, &r, &room, e) && room.to) {
+    sum->points = array_points(&r), sum->to = room.to, sum->device = room.device;
+    if (room.device != STENCIL_HOST) free(room.host);
+    ALLOC(e, sum->sums, sum->points, "the sum of gradients");
+  }
+  pthread_mutex_unlock(&a->adding);
+  return e->id;
+}
+
+/* Field k of a request, with all its frequencies. *part: the next of its parts. */
+static int arrays_write_named(arrays *a, const files *on, const request *r, int k, int *part, error *e) {
+  static const field_name plain = {.name = "u"};
+  const field_meta *m = r->field;
+  const field_name *n = m->ending ? &m->names[k] : &plain;
+  arrays_field f = {
+      .a = a, .slab = r->own.io->slab, .apart = n->frequencies ? 2 : 1, .lock = PTHREAD_MUTEX_INITIALIZER};
+  const int points[3] = {f.slab->nx, f.slab->ny, f.slab->nz_global};
+  for (int i = 0; i < 3; i++) f.cut[i] = m->cut[i].count ? m->cut[i] : (config_cut){0, points[i], 1};
+  const int64_t nz = f.cut[2].count, ny = f.cut[1].count, nx = f.cut[0].count;
+  stencil_result result = {arrays_shot(r->own.io->path),
+                           m->gradient ? "gradient"
+                           : m->ending ? "maps"
+                                       : "field",
+                           n->name,
+                           m->run.step,
+                           .axes = 3,
+                           .shape = {nz, ny, nx}};
+  if (n->frequencies)
+    result.axes = 5, memcpy(result.shape, (int64_t[]){n->frequencies, nz, ny, nx, 2}, 5 * sizeof nz);
+  arrays_room room;
+  if (m->gradient)
+    for (int i = 0; i < GRADIENT_FIELDS; i++)
+      if (strcmp(GRADIENT_NAMES[i].name, n->name) == 0) f.sum = &a->sums[i];
+  if (f.sum) TRY(arrays_find_sum(a, &result, f.sum, e));
+  TRY(arrays_ask_room(a, &result, &room, e));
+  const int parts = n->frequencies ? n->frequencies : 1;
+  for (int i = 0; i < parts && !e->id; i++) {
+    f.from = &r->own.planes[(*part)++];
+    f.to = room.host ? (float *)room.host + (int64_t)i * nz * ny * nx * f.apart : NULL;
+    arrays_write_part(&f, on, e);
+  }
+  return arrays_give(&room, e);
+}
+
+static int arrays_write_gradient(arrays *a, int shot, const gradient_meta *m, error *e) {
+  const stencil_result misfit = {shot, "gradient", "misfit", .type = STENCIL_FLOAT64},
+                       signals = {shot, "gradient", "signals", .axes = 2, .shape = {m->steps, m->signals}};
+  if (m->misfit) TRY(arrays_result(a, &misfit, m->misfit, e));
+  return m->signal_gradient ? arrays_result(a, &signals, m->signal_gradient, e) : 0;
+}
+
+static int arrays_write_field(arrays *a, const files *on, const request *r, error *e) {
+  const field_meta *m = r->field;
+  int part = 0;
+  for (int k = 0; k < (m->ending ? m->fields : 1); k++) TRY(arrays_write_named(a, on, r, k, &part, e));
+  if (m->measured) TRY(m->measured(r->own.planes[0].context, e));
+  return m->gradient ? arrays_write_gradient(a, arrays_shot(r->own.io->path), m->gradient, e) : 0;
+}
+
+/* The exact sums, rounded once. */
+static int arrays_write_sums(arrays *a, error *e) {
+  for (int i = 0; i < GRADIENT_FIELDS && !e->id; i++) {
+    const arrays_sum *s = &a->sums[i];
+    arrays_room room = {
+        .to = s->to, .device = s->device, .bytes = (size_t)s->points * sizeof(float), .host = s->to};
+    float *host = NULL;
+    if (!s->sums) continue;
+    if (s->device != STENCIL_HOST) TRY(ALLOC(e, host, s->points, "the sum of gradients"));
+    if (host) room.host = host;
+    float *to = room.host;
+    for (int64_t k = 0; k < s->points && !e->id; k++)
+      if (!isfinite(to[k] = exact_value(&s->sums[k])))
+        FAIL(e, GRADIENT_NONFINITE, GRADIENT_NAMES[i].name, isnan(to[k]) ? "NaN" : "Inf", 0, 0, (int)k);
+    arrays_give(&room, e);
+  }
+  return e->id;
+}
+
+/* --- requests ----------------------------------------------------------------------------------------------------- */
+
+static int arrays_perform(const files *f, const request *r, error *e) {
+  arrays *a = f->context;
+  if (r->answer_bytes) memset(r->own.answer, 0, r->answer_bytes);
+  switch (r->kind) {
+  case FILES_READ_FIELD:
+    return arrays_read_field(a, f, r, e);
+  case FILES_READ_TABLE:
+    return arrays_read_table(a, r, e);
+  case FILES_WRITE_RECEIVERS:
+    return arrays_write_traces(a, r, e);
+  case FILES_WRITE_FIELD:
+    return arrays_write_field(a, f, r, e);
+  case FILES_SUM_GRADIENTS:
+    return arrays_write_sums(a, e);
+  case FILES_SPLIT:
+    return files_open_parts(f, r->parts, r->own.answer, e);
+  case FILES_FIND_SPACE:
+    ((space_use *)r->own.answer)->space.available = UINT64_MAX;
+    return 0;
+  default: /* there are no files: answers are zeros, as they come */
+    return 0;
+  }
+}
+
+/* The caller's progress, and whether it asks for the end. */
+static int arrays_heard(const files *f) {
+  arrays *a = f->context;
+  const stencil_calls *c = a->calls;
+  if (!c || !c->progress) return 0;
+  pthread_mutex_lock(&a->lock);
+  if (!a->stopped && c->progress(c->context, a->shot_count ? (double)a->done / a->shot_count : 0))
+    a->stopped = true;
+  const bool stopped = a->stopped;
+  pthread_mutex_unlock(&a->lock);
+  return stopped ? SIGINT : 0;
+}
+
+const files_kind files_of_arrays = {arrays_perform, arrays_heard, NULL};
