@@ -168,6 +168,23 @@ static const float *engine_points(const engine *g, int i) {
   return g->medium[i] ? g->medium[i] + slab_offset(&g->slab, 0, 0, 0) : NULL;
 }
 
+/* Where kernels find the media. */
+static void engine_point(engine *g) {
+  for (int i = 0; i < EQUATION_MEDIA; i++) g->args.medium[i] = engine_points(g, i);
+  g->args.terms.density = engine_points(g, MEDIUM_V);
+  g->args.terms.sigma = engine_points(g, MEDIUM_SIGMA);
+  g->args.terms.loss = engine_points(g, MEDIUM_LOSSES);
+}
+
+int engine_replan(engine *g, error *e) {
+  model_close(&g->physics.model);
+  TRY(physics_plan(&g->physics, g->config, g->files, &g->io, g->setup.dt_before, e));
+  physics_args(&g->physics, g->config, &g->slab, &g->args);
+  engine_point(g);
+  g->loaded = false;
+  return 0;
+}
+
 int engine_open(engine *g, error *e) {
   const size_t bytes = slab_floats(&g->slab) * sizeof(float);
   float ghosts[FACE_COUNT];
@@ -180,10 +197,7 @@ int engine_open(engine *g, error *e) {
   for (const field *a = f.list; a < f.list + f.count && !e->id; a++)
     if (a->role == FIELD_MEDIUM)
       g->dev->table->alloc(g->dev, (void **)&g->medium[a->number], bytes, MEMORY_DEVICE, e);
-  for (int i = 0; i < EQUATION_MEDIA; i++) g->args.medium[i] = engine_points(g, i);
-  g->args.terms.density = engine_points(g, MEDIUM_V);
-  g->args.terms.sigma = engine_points(g, MEDIUM_SIGMA);
-  g->args.terms.loss = engine_points(g, MEDIUM_LOSSES);
+  engine_point(g);
   return error_agree(e, g->comm);
 }
 

@@ -51,6 +51,9 @@ typedef struct engine {
 int engine_plan(engine *g, const engine_setup *setup, error *e);
 /* Exit 1 where the engine's schedule cannot honour what this configuration of a shot asks for. */
 int engine_honours(const engine *g, const config *shot, error *e);
+/* Reads the range of the media again, which engine_load then reads again, too: their values may be others. The time step, the
+ * configuration and all that is planned with a velocity as number stay. */
+int engine_replan(engine *g, error *e);
 /* Takes the memory of a planned engine. */
 int engine_open(engine *g, error *e);
 /* Reads the media, once: later calls do nothing. */

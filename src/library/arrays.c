@@ -24,6 +24,15 @@ void arrays_close(arrays *a) {
   pthread_mutex_destroy(&a->adding);
 }
 
+void arrays_take(arrays *a, const arrays *call) {
+  for (int i = 0; i < GRADIENT_FIELDS; i++) free(a->sums[i].sums);
+  memset(a->sums, 0, sizeof a->sums);
+  a->inputs = call->inputs, a->input_count = call->input_count;
+  a->shots = call->shots, a->shot_count = call->shot_count;
+  a->calls = call->calls;
+  a->stopped = false, a->done = 0;
+}
+
 /* --- inputs ------------------------------------------------------------------------------------------------------- */
 
 void arrays_name(char name[ARRAYS_NAME], int shot, const char *key) {

@@ -39,6 +39,8 @@ extern const files_kind files_of_arrays;
 
 void arrays_open(arrays *a);
 void arrays_close(arrays *a);
+/* Lets *a have what another call brings, in place of the last one. */
+void arrays_take(arrays *a, const arrays *call);
 /* The shot, from 0, whose results have this path. */
 int arrays_shot(const char *path);
 /* The name of an input's dataset; shot -1: of all. */

@@ -14,6 +14,8 @@
 
 struct stencil_sim {
   char *keys; /* the text of the configuration; owned */
+  struct library_run
+      *kept; /* of the last call, which the next one of the same kind goes on with; owned; NULL: none */
   pid_t process;
   void *stream;
   bool broken, known; /* the device has failed; the facts are there */
@@ -127,12 +129,6 @@ int stencil_open(stencil_sim **sim, const char *keys, stencil_error *e) {
   return library_tell(&failed, e);
 }
 
-void stencil_close(stencil_sim *s) {
-  if (!s) return;
-  free(s->keys);
-  free(s);
-}
-
 int stencil_stream(stencil_sim *s, void *stream, stencil_error *e) {
   error failed = {0};
   if (e) *e = (stencil_error){0};
@@ -147,6 +143,8 @@ enum { OVERRIDES = 64, OVERRIDE_TEXT = 256 };
 
 typedef struct library_run {
   stencil_sim *sim;
+  char *kind; /* what a later call must have in common, to go on with it; owned */
+  bool ran;   /* without an error, so that it can be kept */
   arrays arrays;
   config_given *given;
   shot_lines lines;
@@ -295,6 +293,20 @@ static void library_note_facts(library_run *r) {
   s->known = true;
 }
 
+/* What a call asks for, but for values of media, places and traces. */
+static int library_find_kind(library_run *r, error *e) {
+  const arrays *a = &r->arrays;
+  size_t length = 0;
+  FILE *to = open_memstream(&r->kind, &length);
+  if (!to) return FAIL(e, OUT_OF_MEMORY, (size_t)OVERRIDE_TEXT, "a run");
+  fprintf(to, "%d %d", a->shot_count, a->shot_count ? r->lines.alike : 0);
+  for (int i = 0; i < r->count; i++)
+    if (strncmp(r->list[i], "time.dt=", strlen("time.dt=")) != 0 &&
+        strncmp(r->list[i], "boundary.velocity=", strlen("boundary.velocity=")) != 0)
+      fprintf(to, " %s", r->list[i]);
+  return fclose(to) ? FAIL(e, OUT_OF_MEMORY, length, "a run") : 0;
+}
+
 static int library_do(library_run *r, error *e) {
   r->log = (run_log){.hear = library_hear, .hearer = r};
   r->misfit = (misfit_caller){library_misfit, r};
@@ -314,11 +326,13 @@ static int library_do(library_run *r, error *e) {
     if (r->arrays.shot_count) survey_run(&r->v, e);
     if (!e->id) library_note_facts(r);
   }
-  survey_close(&r->v);
-  if (r->arrays.stopped && e->id) {
-    *e = (error){0};
-    FAIL(e, LIBRARY_STOPPED);
-  }
+  return e->id;
+}
+
+/* The call before was of the same kind: goes on with its survey. */
+static int library_do_again(library_run *r, error *e) {
+  r->v.job.lines.given = r->given;
+  if (!survey_again(&r->v, e)) library_note_facts(r);
   return e->id;
 }
 
@@ -335,6 +349,36 @@ static int library_check_call(const stencil_sim *s, const library_run *r, error 
   return 0;
 }
 
+static void library_close_run(library_run *r) {
+  if (!r) return;
+  survey_close(&r->v);
+  files_close(&r->files);
+  config_free(&r->first);
+  config_close(r->given);
+  shots_free(&r->lines);
+  arrays_close(&r->arrays);
+  free(r->kind);
+  free(r);
+}
+
+/* The run that is kept, with what `r` has of its own, if it is of the same kind; else `r`. The other one is closed. */
+static library_run *library_go_on(library_run *r) {
+  library_run *kept = r->sim->kept;
+  r->sim->kept = NULL;
+  if (!kept || strcmp(kept->kind, r->kind) != 0) {
+    library_close_run(kept);
+    return r;
+  }
+  config first = kept->first;
+  config_given *given = kept->given;
+  shot_lines lines = kept->lines;
+  arrays_take(&kept->arrays, &r->arrays);
+  kept->first = r->first, kept->given = r->given, kept->lines = r->lines;
+  r->first = first, r->given = given, r->lines = lines;
+  library_close_run(r);
+  return kept;
+}
+
 /* A thread of the library: numbers are flushed in it as the engine wants, and the caller's thread stays as it is. */
 typedef struct library_call {
   library_run *r;
@@ -345,17 +389,16 @@ static void *library_main(void *context) {
   library_call *c = context;
   library_run *r = c->r;
   if (r->sim->stream) device_array_await(r->sim->stream, &c->e);
-  if (!c->e.id && !library_make_config(r, &c->e)) library_do(r, &c->e);
+  if (!c->e.id && !library_make_config(r, &c->e)) library_find_kind(r, &c->e);
+  if (!c->e.id) c->r = library_go_on(r);
+  if (!c->e.id) c->r == r ? library_do(r, &c->e) : library_do_again(c->r, &c->e);
+  r = c->r;
+  if (r->arrays.stopped && c->e.id) {
+    c->e = (error){0};
+    FAIL(&c->e, LIBRARY_STOPPED);
+  }
+  r->ran = !c->e.id && r->arrays.shot_count && !model_needed(&r->first);
   return NULL;
-}
-
-static void library_close_run(library_run *r) {
-  files_close(&r->files);
-  config_free(&r->first);
-  config_close(r->given);
-  shots_free(&r->lines);
-  arrays_close(&r->arrays);
-  free(r);
 }
 
 int stencil_run(stencil_sim *s, const stencil_input *inputs, int32_t input_count, const stencil_shot *shots,
@@ -377,8 +420,18 @@ int stencil_run(stencil_sim *s, const stencil_input *inputs, int32_t input_count
     if (!rc) pthread_join(thread, NULL);
   }
   s->broken = s->broken || call.e.id == ERROR_DEVICE_FAILED;
-  library_close_run(r);
+  if (call.r->ran)
+    s->kept = call.r;
+  else
+    library_close_run(call.r);
   return library_tell(&call.e, e);
+}
+
+void stencil_close(stencil_sim *s) {
+  if (!s) return;
+  if (s->process == getpid()) library_close_run(s->kept); /* a fork has none of its threads */
+  free(s->keys);
+  free(s);
 }
 
 int stencil_describe(const stencil_sim *s, stencil_facts *facts, stencil_error *e) {

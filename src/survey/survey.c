@@ -391,6 +391,13 @@ static int survey_conclude(survey *v, bool done, error *e) {
   return e->id;
 }
 
+/* What shots before have opened stays. */
+static int survey_make_ready(survey *v, error *e) {
+  if (!v->slots) return survey_open(v, e);
+  engine_load(&v->engine, e);
+  return error_agree(e, v->active);
+}
+
 /* The shots of the queue. */
 static int survey_do_several(survey *v, error *e) {
   int left;
@@ -398,10 +405,20 @@ static int survey_do_several(survey *v, error *e) {
   TRY(survey_find_left(v, &left, e));
   if (v->first.access) survey_move_sum_aside(v, left, false, e);
   TRY(error_agree(e, v->active));
-  if (left && !survey_open(v, e) && !shot_queue_start(v->queue, e) && survey_shots(v, e))
+  if (left && !survey_make_ready(v, e) && !shot_queue_start(v->queue, e) && survey_shots(v, e))
     error_abort(e, v->job.files->comm); /* other groups wait */
   TRY(e->id);
   return survey_conclude(v, left > 0, e);
+}
+
+int survey_again(survey *v, error *e) {
+  const device_peer *peer = v->engine.dev->table->peer;
+  shot_queue_close(v->queue);
+  v->queue = NULL;
+  v->over = false, v->taken = 0, v->done = (announce_shots){0};
+  if (peer && peer->adopt) TRY(peer->adopt(v->engine.dev, e));
+  TRY(engine_replan(&v->engine, e));
+  return survey_do_several(v, e);
 }
 
 int survey_run(survey *v, error *e) {

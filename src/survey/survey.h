@@ -111,6 +111,9 @@ int survey_open(survey *v, error *e);
 int survey_batch(survey *v, survey_slot **slot, error *e);
 /* Plans and opens, then does the shots that are not done; says what came of it. */
 int survey_run(survey *v, error *e);
+/* After survey_run of several shots: does those that job.lines has now, as many as before, on media that have other values
+ * but are no model (physics/model.h). Any thread may call it. */
+int survey_again(survey *v, error *e);
 void survey_close(survey *v);
 /* Batches that share the memory of a rank: 2 if one can be written, or go back, while another steps; else 1. */
 int survey_memory_parts(const survey *v);
