@@ -17,7 +17,9 @@ typedef struct run_log {
   double next;   /* when to show progress again: seconds since the start if redrawn, else tenths of the run */
   void (*hear)(void *hearer, const char *format,
                const char *line); /* NULL, or gets each line, printed or not */
-  void *hearer;
+  /* NULL, or gets the part of the steps of a batch that is done, forward and back, after each pass. */
+  void (*advance)(void *hearer, double part);
+  void *hearer; /* of both */
 } run_log;
 
 /* Prints one line and adds the newline. Several threads may. */

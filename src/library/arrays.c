@@ -29,8 +29,8 @@ void arrays_take(arrays *a, const arrays *call) {
   memset(a->sums, 0, sizeof a->sums);
   a->inputs = call->inputs, a->input_count = call->input_count;
   a->shots = call->shots, a->shot_count = call->shot_count;
-  a->calls = call->calls;
-  a->stopped = false, a->done = 0;
+  a->calls = call->calls, a->gradient = call->gradient;
+  a->stopped = false, a->done = 0, a->part = 0;
 }
 
 /* --- inputs ------------------------------------------------------------------------------------------------------- */
@@ -309,6 +309,13 @@ static int arrays_result(arrays *a, const stencil_result *r, const void *values,
   return arrays_give(&room, e);
 }
 
+static void arrays_count_shot(arrays *a) {
+  pthread_mutex_lock(&a->lock);
+  a->done++;
+  a->part = 0;
+  pthread_mutex_unlock(&a->lock);
+}
+
 static int arrays_write_traces(arrays *a, const request *r, error *e) {
   const receivers_meta *m = r->receivers;
   const receivers_part *own = r->own.part;
@@ -323,6 +330,7 @@ static int arrays_write_traces(arrays *a, const request *r, error *e) {
       end = i + traces_piece(&own->traces, sample, i, &from);
       for (; i < end; i++) to[sample * m->receivers + own->index[i]] = *from++;
     }
+  if (!a->gradient) arrays_count_shot(a);
   return arrays_give(&room, e);
 }
 
@@ -457,6 +465,7 @@ static int arrays_write_field(arrays *a, const files *on, const request *r, erro
   int part = 0;
   for (int k = 0; k < (m->ending ? m->fields : 1); k++) TRY(arrays_write_named(a, on, r, k, &part, e));
   if (m->measured) TRY(m->measured(r->own.planes[0].context, e));
+  if (m->gradient) arrays_count_shot(a);
   return m->gradient ? arrays_write_gradient(a, arrays_shot(r->own.io->path), m->gradient, e) : 0;
 }
 
@@ -505,14 +514,24 @@ static int arrays_perform(const files *f, const request *r, error *e) {
   }
 }
 
+/* Of all shots: one that is under way counts as one, though several may be. */
+static double arrays_done(const arrays *a) {
+  return a->shot_count ? fmin(1, (a->done + a->part) / a->shot_count) : 0;
+}
+
+void arrays_advance(arrays *a, double part) {
+  pthread_mutex_lock(&a->lock);
+  a->part = part;
+  pthread_mutex_unlock(&a->lock);
+}
+
 /* The caller's progress, and whether it asks for the end. */
 static int arrays_heard(const files *f) {
   arrays *a = f->context;
   const stencil_calls *c = a->calls;
   if (!c || !c->progress) return 0;
   pthread_mutex_lock(&a->lock);
-  if (!a->stopped && c->progress(c->context, a->shot_count ? (double)a->done / a->shot_count : 0))
-    a->stopped = true;
+  if (!a->stopped && c->progress(c->context, arrays_done(a))) a->stopped = true;
   const bool stopped = a->stopped;
   pthread_mutex_unlock(&a->lock);
   return stopped ? SIGINT : 0;

@@ -29,8 +29,10 @@ typedef struct arrays {
   const stencil_calls *calls;
   pthread_mutex_t lock; /* of calls, and of the next ones */
   pthread_mutex_t adding;
-  bool stopped; /* by the caller */
-  int done;     /* shots */
+  bool gradient; /* a shot's last result is that, else its traces */
+  bool stopped;  /* by the caller */
+  int done;      /* shots that have all results */
+  double part;   /* of the steps of one that is under way */
   arrays_sum sums[GRADIENT_FIELDS];
 } arrays;
 
@@ -41,6 +43,8 @@ void arrays_open(arrays *a);
 void arrays_close(arrays *a);
 /* Lets *a have what another call brings, in place of the last one. */
 void arrays_take(arrays *a, const arrays *call);
+/* This part of the steps of a shot is done. */
+void arrays_advance(arrays *a, double part);
 /* The shot, from 0, whose results have this path. */
 int arrays_shot(const char *path);
 /* The name of an input's dataset; shot -1: of all. */

@@ -275,6 +275,12 @@ static void library_hear(void *hearer, const char *format, const char *line) {
   pthread_mutex_unlock(&r->arrays.lock);
 }
 
+/* For run_log.advance. */
+static void library_advance(void *hearer, double part) {
+  library_run *r = hearer;
+  arrays_advance(&r->arrays, part);
+}
+
 static void library_note_facts(library_run *r) {
   stencil_sim *s = r->sim;
   const engine *g = &r->v.engine;
@@ -308,7 +314,7 @@ static int library_find_kind(library_run *r, error *e) {
 }
 
 static int library_do(library_run *r, error *e) {
-  r->log = (run_log){.hear = library_hear, .hearer = r};
+  r->log = (run_log){.hear = library_hear, .advance = library_advance, .hearer = r};
   r->misfit = (misfit_caller){library_misfit, r};
   const bool asks = r->arrays.calls && r->arrays.calls->misfit;
   TRY(files_open(&r->files, MPI_COMM_WORLD, IO_GATHER, &files_of_arrays, e));
@@ -390,6 +396,7 @@ static void *library_main(void *context) {
   library_run *r = c->r;
   if (r->sim->stream) device_array_await(r->sim->stream, &c->e);
   if (!c->e.id && !library_make_config(r, &c->e)) library_find_kind(r, &c->e);
+  r->arrays.gradient = config_has_gradient(&r->first);
   if (!c->e.id) c->r = library_go_on(r);
   if (!c->e.id) c->r == r ? library_do(r, &c->e) : library_do_again(c->r, &c->e);
   r = c->r;

@@ -48,6 +48,13 @@ int batch_stopped(const batch *b, enum stop_reason reason, int64_t step, const c
   return FAIL(e, STOPPED, step, b->p.engine->physics.steps, why, after);
 }
 
+void batch_advance(const batch *b, bool back, double part) {
+  const double FORWARD = 0.35; /* of forward and back */
+  const run_log *l = b->of.log;
+  const bool both = config_has_gradient(b->p.config);
+  if (l->advance) l->advance(l->hearer, back ? FORWARD + (1 - FORWARD) * part : both ? FORWARD * part : part);
+}
+
 /* Shows the progress where it is due. Waits for the steps that are enqueued: the rate would count them too early. Of a
  * benchmark the warm-up does not count. */
 static int batch_tell(batch *b, error *e) {
@@ -56,6 +63,7 @@ static int batch_tell(batch *b, error *e) {
                      .step = b->p.stepper.step - uncounted,
                      .steps = b->under_way.last - uncounted,
                      .seconds = MPI_Wtime() - b->under_way.begin};
+  batch_advance(b, false, (double)(p.step - p.first) / (double)(p.steps - p.first + !p.steps));
   if (!log_progress_due(b->of.log, &p)) return 0;
   TRY(stepper_sync(&b->p.stepper, e));
   p.seconds = MPI_Wtime() - b->under_way.begin;

@@ -259,6 +259,7 @@ static int gradient_heed(void *context, int64_t count, error *e) {
   stop_watch *w = &g->b->stop;
   enum stop_reason reason;
   bool unused;
+  batch_advance(g->b, true, 1 - (double)g->adjoint.step / (double)(propagator_last(&g->b->p) + 1));
   if (stop_poll(w, count, &reason, &unused, e)) return error_abort(e, w->comm);
   return reason == STOP_NOT ? 0 : batch_stopped(g->b, reason, g->adjoint.step, ", on the way back", e);
 }

@@ -186,6 +186,7 @@ static int survey_make_slots(survey *v, int room, error *e) {
   pthread_mutex_init(&v->counting, NULL);
   for (int i = 0; i < room; i++) {
     v->slots[i].v = v, v->slots[i].back.caller = v->job.misfit;
+    v->slots[i].silent = (run_log){.advance = v->job.log->advance, .hearer = v->job.log->hearer};
     sem_init(&v->slots[i].stepped, 0, 0);
   }
   v->slot_count = 1;
