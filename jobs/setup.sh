@@ -58,6 +58,7 @@ stencil_environment() {
   # core; and containers often forbid the system call behind single copies between processes.
   export OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_hwloc_base_binding_policy=none
   export OMPI_MCA_btl_vader_single_copy_mechanism=none
+  export HWLOC_COMPONENTS=${HWLOC_COMPONENTS--cuda,-nvml,-opencl,-gl} # mpirun need not start the driver of GPUs
 }
 
 # stencil_help [ARGUMENT...]: where the first asks for help, prints the head of the script that calls this, and ends it.

@@ -1,5 +1,7 @@
 #include "launcher.h"
+#include <ctype.h>
 #include <fcntl.h>
+#include <glob.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
@@ -7,10 +9,16 @@
 #include <string.h>
 #include <unistd.h>
 
-/* The number in the first of these environment variables that is set; 0: none is. */
-static int launcher_number(size_t count, const char *const names[]) {
+/* The text of the first of these environment variables that is set; NULL: none is. */
+static const char *launcher_text(size_t count, const char *const names[]) {
   const char *text = NULL;
   for (size_t i = 0; i < count && !text; i++) text = getenv(names[i]);
+  return text;
+}
+
+/* Its number; 0: none is. */
+static int launcher_number(size_t count, const char *const names[]) {
+  const char *text = launcher_text(count, names);
   return text ? atoi(text) : 0;
 }
 
@@ -34,6 +42,55 @@ static int launcher_local_ranks(void) {
 bool launcher_one_node(void) {
   const int ranks = launcher_ranks();
   return ranks <= 1 || launcher_local_ranks() == ranks;
+}
+
+/* This process's rank among those of its node; -1: unknown. Slurm's is that of a step, which another launcher's
+ * processes inherit, too. */
+static int launcher_local_rank(void) {
+  static const char *const names[] = {"OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID", "PMI_LOCAL_RANK"},
+                           *const slurm[] = {"SLURM_LOCALID"}, *const step[] = {"SLURM_STEP_NUM_TASKS"},
+                           *const others[] = {"PMIX_RANK", "PMI_RANK"};
+  const int ranks = launcher_ranks();
+  if (launcher_text(3, names)) return launcher_number(3, names);
+  if (launcher_text(1, slurm) && launcher_number(1, step) == ranks) return launcher_number(1, slurm);
+  return ranks > 1 || launcher_text(2, others) ? -1 : 0;
+}
+
+static int launcher_count(const char *pattern) {
+  glob_t found;
+  const int count = glob(pattern, 0, NULL, &found) ? 0 : (int)found.gl_pathc;
+  globfree(&found);
+  return count;
+}
+
+/* Is this the number of one of so many cards, or the name of one that is whole? */
+static bool launcher_is_card(const char *text, size_t length, int cards) {
+  if (strncmp(text, "GPU-", 4) == 0) return true;
+  for (size_t i = 0; i < length; i++)
+    if (!isdigit((unsigned char)text[i])) return false;
+  return length > 0 && length < 4 && atoi(text) < cards;
+}
+
+bool launcher_card(const char *list, int rank, int cards, char card[LAUNCHER_CARD]) {
+  int count = 1;
+  if (!list) return snprintf(card, LAUNCHER_CARD, "%d", rank % cards) > 0;
+  for (const char *at = list; (at = strchr(at, ',')); at++) count++;
+  rank %= count;
+  for (const char *at = list;; rank--) {
+    const size_t length = strcspn(at, ",");
+    if (!launcher_is_card(at, length, cards) || length >= LAUNCHER_CARD) return false;
+    if (rank == 0) snprintf(card, LAUNCHER_CARD, "%.*s", (int)length, at);
+    if (!at[length]) return true;
+    at += length + 1;
+  }
+}
+
+void launcher_take_card(void) {
+  static const char SEEN[] = "CUDA_VISIBLE_DEVICES";
+  const int rank = launcher_local_rank(), cards = launcher_count("/dev/nvidia[0-9]*");
+  const bool cut = launcher_count("/proc/driver/nvidia/capabilities/gpu*/mig/gi*") > 0;
+  char card[LAUNCHER_CARD];
+  if (rank >= 0 && cards > 1 && !cut && launcher_card(getenv(SEEN), rank, cards, card)) setenv(SEEN, card, 1);
 }
 
 void launcher_unbind(void) {

@@ -219,7 +219,7 @@ void device_cuda_version(char text[64]) {
   snprintf(text, 64, "%d.%d, code for %s", version / 1000, version % 1000 / 10, STENCIL_CUDA_ARCHITECTURES);
 }
 
-static int cuda_describe(cuda_device *d, int ordinal, int count, int ranks, error *e) {
+static int cuda_describe(cuda_device *d, int ordinal, error *e) {
   cudaDeviceProp properties;
   size_t available = 0;
   CUDA_TRY(e, cudaGetDeviceProperties(&properties, ordinal));
@@ -228,11 +228,6 @@ static int cuda_describe(cuda_device *d, int ordinal, int count, int ranks, erro
            properties.multiProcessorCount, (double)d->shown.total_bytes / (double)(1 << 30));
   static_assert(sizeof properties.uuid == sizeof d->shown.gpu, "the whole id is kept");
   memcpy(d->shown.gpu, &properties.uuid, sizeof d->shown.gpu);
-  if (ranks > count) /* with one visible device for each rank they may be different devices */
-    snprintf(d->shown.warning, sizeof d->shown.warning,
-             "%d ranks on this node and %d CUDA device%s visible: ranks share a device unless each was given "
-             "its own",
-             ranks, count, count == 1 ? "" : "s");
   return 0;
 }
 
@@ -302,7 +297,7 @@ int device_open_cuda(const device_options *options, device **opened, error *e) {
   d->ordinal = ordinal;
   int failure = cuda_take(d, ordinal, e);
   if (!failure) failure = cuda_find_driver_functions(d, e);
-  if (!failure) failure = cuda_describe(d, ordinal, count, options->local_ranks, e);
+  if (!failure) failure = cuda_describe(d, ordinal, e);
   if (failure) {
     cuda_close(&d->shown);
     return failure;

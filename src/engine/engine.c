@@ -64,6 +64,26 @@ static void engine_warn_of_idle_cores(device *dev, int allowed, double granted) 
            allowed, cores);
 }
 
+/* Ranks that share a GPU slow each other down. Collective over `node`; dev NULL: it is not open. */
+static int engine_warn_of_sharing(MPI_Comm node, device *dev, int ranks, error *e) {
+  enum { BYTES = sizeof dev->gpu };
+  static const unsigned char none[BYTES];
+  unsigned char(*all)[BYTES];
+  int gpus = 0, on_gpus = 0;
+  TRY(ALLOC(e, all, ranks, "the list of GPUs"));
+  const int rc = MPI_Allgather(dev ? dev->gpu : none, BYTES, MPI_BYTE, all, BYTES, MPI_BYTE, node);
+  for (int i = 0, same; i < ranks; i++) {
+    for (same = 0; memcmp(all[same], all[i], BYTES) != 0;) same++;
+    gpus += same == i && memcmp(all[i], none, BYTES) != 0;
+    on_gpus += memcmp(all[i], none, BYTES) != 0;
+  }
+  free(all);
+  if (dev && on_gpus > gpus)
+    snprintf(dev->warning, sizeof dev->warning, "%d ranks of this node share %d GPU%s", on_gpus, gpus,
+             gpus == 1 ? "" : "s");
+  return error_from_mpi(e, rc, "MPI_Allgather");
+}
+
 int engine_open_device(const engine *g, device **opened, error *e) {
   return device_open(g->config->backend, &g->options, opened, e);
 }
@@ -80,8 +100,10 @@ static int engine_find_device(engine *g, error *e) {
   TRY(engine_cores(node, granted, &cores, e));
   if (o->threads == 0) o->threads = cores.threads;
   o->own_cores = cores.own && o->threads <= cores.threads;
+  engine_open_device(g, &g->dev, e);
+  engine_warn_of_sharing(node, g->dev, o->local_ranks, e);
   MPI_TRY(e, MPI_Comm_free(&node));
-  TRY(engine_open_device(g, &g->dev, e));
+  TRY(e->id);
   if (g->config->threads == 0) engine_warn_of_idle_cores(g->dev, cores.allowed, granted);
   return 0;
 }

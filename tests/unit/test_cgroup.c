@@ -1,10 +1,12 @@
-/* What control groups allow, read from made-up /proc and /sys: both versions, groups above, none, and damaged files. */
+/* What a process may use: which card, and what control groups allow, read from made-up /proc and /sys: both versions,
+ * groups above, none, and damaged files. */
 #include "device/cgroup.h"
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include "base/launcher.h"
 #include "test.h"
 
 static char root[] = "/tmp/stencil-cgroup-XXXXXX";
@@ -107,6 +109,26 @@ TEST(damaged) {
   put("sys/fs/cgroup/cpu.max", "100000 0\n");
   put("sys/fs/cgroup/memory/memory.limit_in_bytes", "plenty\n");
   expect(UINT64_MAX, UINT64_MAX, INFINITY);
+}
+
+static void expect_card(const char *list, int rank, int cards, const char *expected) {
+  char card[LAUNCHER_CARD] = "";
+  const bool known = launcher_card(list, rank, cards, card);
+  assert_int_equal(known, expected != NULL);
+  if (expected) assert_string_equal(card, expected);
+}
+
+/* A rank's card, of all or of a list; a list with anything else is CUDA's to read. */
+TEST(cards) {
+  static const char *const others[] = {
+      "", "0,", ",1", "0,4", "1,-1", "none", "0, 1", "MIG-1f,0", "0,1000000000000"};
+  expect_card(NULL, 0, 4, "0");
+  expect_card(NULL, 7, 4, "3");
+  expect_card("3", 5, 4, "3");
+  expect_card("2,0,3", 1, 4, "0");
+  expect_card("2,0,3", 5, 4, "3");
+  expect_card("GPU-13c0fd4e,1", 2, 2, "GPU-13c0fd4e");
+  for (size_t i = 0; i < sizeof others / sizeof *others; i++) expect_card(others[i], 1, 4, NULL);
 }
 
 TEST_MAIN_EACH("cgroup", fresh, clean)
