@@ -149,7 +149,7 @@ static const choice points_choices[] = {
   WORD("x y z, x y z, ..., at most 200 points", RECEIVERS_POINTS, NULL), END};
 _Static_assert(RECEIVER_LINE_MAX == 1000000 && RECEIVER_POINTS_MAX == 200, "these two choices name the limits");
 static const choice transport_choices[] = {
-  WORD("auto", TRANSPORT_AUTO, "measure all that are possible here, take the fastest that passes its test"),
+  WORD("auto", TRANSPORT_AUTO, "measure those possible here (nccl not beside ipc on a node), take the fastest that passes"),
 #define TRANSPORT(constant, name, note) WORD(#name, TRANSPORT_##constant, note),
 #include "halo/transports.def"
 #undef TRANSPORT

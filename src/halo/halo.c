@@ -146,12 +146,24 @@ static void halo_tell(halo *h, const char *format, ...) {
   va_end(args);
 }
 
-/* Opens and measures every transport. Every rank has the same times; INFINITY: it cannot be used here. */
+/* NCCL takes a second to start, and on one node it is slower than ipc. The same on every rank. */
+static bool halo_worth_trying(const halo *h, const transport *t, const double seconds[TRANSPORTS]) {
+  int all = 0, near = 0;
+  MPI_Comm_size(h->comm, &all);
+  MPI_Comm_size(h->node, &near);
+  return t != &transport_nccl || near < all || isinf(seconds[halo_find("ipc") - halo_transports]);
+}
+
+/* Opens and measures the transports. Every rank has the same times; INFINITY: it cannot be used here. */
 static int halo_compare(halo *h, double seconds[TRANSPORTS], error *e) {
   for (int i = 0; i < TRANSPORTS; i++) {
     const char *name = halo_transports[i].name, *before = i ? "; " : "";
     error refused = {0};
     seconds[i] = INFINITY;
+    if (!halo_worth_trying(h, halo_transports[i].transport, seconds)) {
+      halo_tell(h, "%s%s: not tried beside ipc", before, name);
+      continue;
+    }
     h->trial = true;
     const int impossible = halo_enter(h, &halo_transports[i], false, &refused);
     h->trial = false;
