@@ -117,11 +117,13 @@ void tune_key(char key[512], const stepper *s, enum equation equation) {
   const kernel_args *a = &s->args;
   const absorb_axis none[ABSORB_AXES] = {{0}}, *layers = s->absorb ? s->absorb->args.axis : none;
   zrange interior, boundary;
+  char code[64]; /* a build for other GPUs has other kernels */
   tune_ranges(s, &interior, &boundary);
-  int n =
-      snprintf(key, 512, STENCIL_VERSION " " STENCIL_GIT_HASH " | %s | %s%s %d x %d x %d, boundary %d, faces",
-               s->dev->description, equation_name(equation), a->medium[0] ? " with a field" : "", a->nx,
-               a->ny, zrange_planes(interior), zrange_planes(boundary));
+  device_cuda_version(code);
+  int n = snprintf(
+      key, 512, STENCIL_VERSION " " STENCIL_GIT_HASH ", CUDA %s | %s | %s%s %d x %d x %d, boundary %d, faces",
+      code, s->dev->description, equation_name(equation), a->medium[0] ? " with a field" : "", a->nx, a->ny,
+      zrange_planes(interior), zrange_planes(boundary));
   if (terms_any(&a->terms))
     n += snprintf(key + n, 512 - (size_t)n, "%s, %d relaxations", a->terms.density ? " density" : "",
                   a->terms.memories);

@@ -65,6 +65,17 @@ TEST(a_damaged_file_is_like_none) {
   assert_false(tune_recall(path, "a", interior, boundary));
 }
 
+TEST(a_build_for_other_gpus_measures_anew) {
+  device dev = {.description = "a card"};
+  slab s;
+  halo h = {.mapped = true};
+  char key[512], code[64];
+  assert_int_equal(slab_init(&s, &(slab_shape){.nx = 9, .ny = 9, .nz = 9}, 0, 1, &(error){0}), 0);
+  tune_key(key, &(stepper){.dev = &dev, .slab = &s, .halo = &h}, EQUATION_JACOBI);
+  device_cuda_version(code);
+  assert_non_null(strstr(key, code));
+}
+
 TEST(an_endless_name_is_refused) {
   char name[200];
   memset(name, 'x', sizeof name - 1);
