@@ -1,13 +1,16 @@
 /* Opening and closing an engine. */
 #include "engine.h"
 #include <math.h>
+#include <pthread.h>
 #include <sched.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 #include "device/cgroup.h"
 #include "base/error_mpi.h"
+#include "base/thread.h"
 #include "physics/absorb.h"
 #include "step/tune.h"
 
@@ -199,7 +202,7 @@ static void engine_point(engine *g) {
 }
 
 int engine_replan(engine *g, error *e) {
-  model_close(&g->physics.model);
+  physics_close(&g->physics);
   TRY(physics_plan(&g->physics, g->config, g->files, &g->io, g->setup.dt_before, e));
   physics_args(&g->physics, g->config, &g->slab, &g->args);
   engine_point(g);
@@ -245,29 +248,56 @@ static int engine_take_medium(void *context, int z, int planes, float *values, e
   return transfer_to_device(&g->transfer, z, planes, values, e);
 }
 
-/* Rows of the model's own planes, as kernels read them. */
-static int engine_load_model(engine *g, int i, error *e) {
+/* A medium of the model on its way to the device, by several threads. */
+typedef struct engine_loading {
+  engine *g;
+  int i;      /* of the media */
+  int ghosts; /* planes on each side that are loaded, too */
+  atomic_int next;
+  pthread_mutex_t lock; /* of: */
+  error failed;
+} engine_loading;
+
+/* Rows of the model's plane z, as kernels read them, through `row`. */
+static int engine_load_plane(engine_loading *w, int z, float *row, error *e) {
+  engine *g = w->g;
   const model *m = &g->physics.model;
-  const size_t points = (size_t)g->slab.nx * (size_t)g->files_slab.ny;
-  const float *from = i == MEDIUM_V        ? m->V
-                      : i == MEDIUM_SIGMA  ? m->sigma
-                      : i == MEDIUM_LOSSES ? m->loss
-                                           : m->velocity;
-  float *row;
-  TRY(ALLOC(e, row, points, "a plane of the medium"));
-  const int ghosts = i == MEDIUM_SIGMA ? RADIUS : 0;
-  for (int z = -ghosts; z < g->slab.nz + ghosts && !e->id; z++) {
-    const size_t first = (size_t)(z + ghosts) * points;
-    for (size_t k = 0; k < points; k++) {
-      row[k] = from[first + k];
-      if (i == MEDIUM_LOSSES) row[k] = model_kappa(m, row[k]);
-      if (i == 0)
-        row[k] = physics_factor(&g->physics, g->config, i, row[k],
-                                m->loss ? model_speed(m, m->loss[first + k]) : 1);
-    }
-    transfer_to_device(&g->transfer, z, 1, row, e);
+  const size_t points = (size_t)g->slab.nx * (size_t)g->files_slab.ny,
+               first = (size_t)(z + w->ghosts) * points;
+  const float *from = w->i == MEDIUM_V        ? m->V
+                      : w->i == MEDIUM_SIGMA  ? m->sigma
+                      : w->i == MEDIUM_LOSSES ? m->loss
+                                              : m->velocity;
+  for (size_t k = 0; k < points; k++) {
+    row[k] = from[first + k];
+    if (w->i == MEDIUM_LOSSES) row[k] = model_kappa(m, row[k]);
+    if (w->i == 0)
+      row[k] =
+          physics_factor(&g->physics, g->config, 0, row[k], m->loss ? model_speed(m, m->loss[first + k]) : 1);
   }
+  return transfer_to_device(&g->transfer, z, 1, row, e);
+}
+
+static void *engine_load_main(void *context) {
+  engine_loading *w = context;
+  const slab *s = &w->g->slab;
+  error e = {0};
+  float *row;
+  ALLOC(&e, row, (size_t)s->nx * (size_t)w->g->files_slab.ny, "a plane of the medium");
+  for (int z; !e.id && (z = atomic_fetch_add(&w->next, 1)) < s->nz + w->ghosts;)
+    engine_load_plane(w, z, row, &e);
   free(row);
+  pthread_mutex_lock(&w->lock);
+  if (!w->failed.id) w->failed = e;
+  pthread_mutex_unlock(&w->lock);
+  return NULL;
+}
+
+static int engine_load_model(engine *g, int i, error *e) {
+  const int ghosts = i == MEDIUM_SIGMA ? RADIUS : 0;
+  engine_loading w = {.g = g, .i = i, .ghosts = ghosts, .next = -ghosts, .lock = PTHREAD_MUTEX_INITIALIZER};
+  thread_run(g->files->access->compressors, engine_load_main, &w);
+  if (!e->id) *e = w.failed;
   return e->id;
 }
 
@@ -286,7 +316,7 @@ int engine_load(engine *g, error *e) {
       TRY(engine_read_field(g, dataset, model_quantity(EQUATIONS[g->config->equation].medium[i]),
                             engine_take_medium, &medium, e));
   }
-  model_close(&g->physics.model);
+  physics_loaded(&g->physics, g->config);
   g->loaded = true;
   return 0;
 }
@@ -309,7 +339,7 @@ void engine_close(engine *g) {
   if (!g->dev) return;
   transfer_close(&g->transfer);
   dispersion_tables_close(g->transforms);
-  model_close(&g->physics.model);
+  physics_close(&g->physics);
   for (int i = 0; i < MEDIUM_FIELDS; i++) g->dev->table->free(g->dev, g->medium[i], MEMORY_DEVICE, &ignored);
   g->dev->table->close(g->dev);
   g->dev = NULL;

@@ -1,161 +1,196 @@
 #include "chain.h"
 #include <stdlib.h>
-#include <string.h>
 #include "base/error_mpi.h"
 #include "base/numbers.h"
 #include "base/thread.h"
 
 static const char CHAIN[] = "the gradient"; /* what memory is for */
 
-/* --- averaging ---------------------------------------------------------------------------------------------------- */
+/* --- shares of the planes ----------------------------------------------------------------------------------------- */
+
+/* Planes of a share's memory. */
+enum {
+  CHAIN_BEFORE,  /* that before its own, as averaging begins, */
+  CHAIN_AFTER,   /* and that after them; */
+  CHAIN_WINDOW,  /* three of its own, */
+  CHAIN_SUM = 5, /* and one averaged along z */
+  CHAIN_PLANES
+};
+
+/* Own planes in shares, each of which one thread averages from its first plane to its last, in place. What a share
+ * needs of its neighbours is therefore computed before. */
+typedef struct chain_work {
+  const chain *h;
+  float *gradient;
+  int shares;
+  double *
+      room; /* of each share CHAIN_PLANES planes, and a row with a value at each end; of the rank four planes: */
+  double *ends;   /* before its own, its first, its last, after them */
+  double *across; /* weights along x */
+} chain_work;
 
 static double chain_weight(const density_axis *a, int i) {
   const bool lo = i == 0 && a->end[0] == DENSITY_EVEN, hi = i == a->points - 1 && a->end[1] == DENSITY_EVEN;
   return (lo ? 0.5 : 1) * (hi ? 0.5 : 1);
 }
 
-/* Averages n values, `apart` floats apart, between those before and after them. */
-static void chain_average(double *x, size_t apart, int n, double before, double after) {
-  for (int i = 0; i < n; i++) {
-    double *at = x + (size_t)i * apart;
-    const double here = *at, next = i + 1 < n ? at[apart] : after;
-    *at = (before + 22 * here + next) / 24;
-    before = here;
-  }
+static size_t chain_room(const chain *h) {
+  return CHAIN_PLANES * h->plane + (size_t)h->io->slab->nx + 2;
 }
 
-/* The same of all points of an axis. */
-static void chain_average_axis(double *x, size_t apart, const density_axis *a) {
-  const size_t before = (size_t)density_inside(a, -1), after = (size_t)density_inside(a, a->points);
-  if (a->points > 1) chain_average(x, apart, a->points, x[before * apart], x[after * apart]);
+static double *chain_plane(const chain_work *w, int share, int which) {
+  return w->room + (size_t)share * chain_room(w->h) + (size_t)which * w->h->plane;
 }
 
-/* The planes before and after the slab's own, from the neighbours or, at the ends of the grid, its own. */
-static int chain_exchange(const chain *h, double *x, error *e) {
-  const slab *s = h->io->slab;
-  const density_axis *az = &h->axis[2];
-  const int points = (int)h->plane;
-  double *first = x + h->plane, *last = x + (size_t)s->nz * h->plane, *after = last + h->plane;
-  const int lower = s->lower == SLAB_NO_RANK ? MPI_PROC_NULL : s->lower,
-            upper = s->upper == SLAB_NO_RANK ? MPI_PROC_NULL : s->upper;
-  MPI_TRY(e, MPI_Sendrecv(first, points, MPI_DOUBLE, lower, 0, after, points, MPI_DOUBLE, upper, 0,
-                          h->files->compute, MPI_STATUS_IGNORE));
-  MPI_TRY(e, MPI_Sendrecv(last, points, MPI_DOUBLE, upper, 1, x, points, MPI_DOUBLE, lower, 1,
-                          h->files->compute, MPI_STATUS_IGNORE));
-  const size_t before_first = (size_t)(density_inside(az, -1) - s->z0 + 1),
-               after_last = (size_t)(density_inside(az, az->points) - s->z0 + 1);
-  if (lower == MPI_PROC_NULL) memcpy(x, x + before_first * h->plane, h->plane * sizeof *x);
-  if (upper == MPI_PROC_NULL) memcpy(after, x + after_last * h->plane, h->plane * sizeof *x);
-  return 0;
-}
-
-/* What several threads do, by planes or rows. x: own planes, and one before and after. */
-typedef struct chain_work {
-  const chain *h;
-  double *x;
-  float *gradient;
-} chain_work;
-
-/* Averages row y of all planes along z; that of the plane before the first then holds the row before. */
-static void chain_average_z(void *context, int y) {
-  const chain_work *w = context;
-  const size_t plane = w->h->plane, nx = (size_t)w->h->io->slab->nx;
-  double *const before = w->x + (size_t)y * nx, *at = before + plane;
-  for (int z = 0; z < w->h->io->slab->nz; z++, at += plane)
-    for (size_t i = 0; i < nx; i++) {
-      const double here = at[i];
-      at[i] = (before[i] + 22 * here + at[plane + i]) / 24;
-      before[i] = here;
-    }
-}
-
-/* Averages own plane z along y and x. */
-static void chain_average_plane(void *context, int z) {
-  const chain_work *w = context;
-  const chain *h = w->h;
-  const slab *s = h->io->slab;
-  const size_t nx = (size_t)s->nx;
-  double *own = w->x + (size_t)(z + 1) * h->plane;
-  for (size_t i = 0; i < nx; i++) chain_average_axis(own + i, nx, &h->axis[1]);
-  for (int y = 0; y < s->ny; y++) chain_average_axis(own + (size_t)y * nx, 1, &h->axis[0]);
-}
-
-/* --- all of it ---------------------------------------------------------------------------------------------------- */
-
-static double chain_weight_of(const chain *h, int z, size_t i) {
-  const slab *s = h->io->slab;
-  return chain_weight(&h->axis[0], (int)(i % (size_t)s->nx)) *
-         chain_weight(&h->axis[1], (int)(i / (size_t)s->nx)) * chain_weight(&h->axis[2], s->z0 + z);
+static int chain_first(const chain_work *w, int share) {
+  return (int)((int64_t)w->h->io->slab->nz * share / w->shares);
 }
 
 /* From the gradient to what is averaged, of own plane z. */
-static void chain_begin_plane(void *context, int z) {
-  const chain_work *w = context;
+static void chain_begin_plane(const chain_work *w, int z, double *to) {
   const chain *h = w->h;
-  const model *m = &h->model;
-  const size_t first = (size_t)z * h->plane;
-  for (size_t k = 0, i = first; k < h->plane; k++, i++) {
-    const double v = m->velocity[i], sigma = m->sigma ? (double)m->sigma[RADIUS * h->plane + i] : 1;
-    w->x[h->plane + i] = 2 * w->gradient[i] * v * v / (sigma * sigma) / chain_weight_of(h, z, k);
+  const model *m = h->model;
+  const slab *s = h->io->slab;
+  for (int y = 0; y < s->ny; y++) {
+    const size_t nx = (size_t)s->nx, first = (size_t)z * h->plane + (size_t)y * nx;
+    const double weight = chain_weight(&h->axis[1], y) * chain_weight(&h->axis[2], s->z0 + z);
+    const float *g = w->gradient + first, *velocity = m->velocity + first,
+                *sigmas = m->sigma ? m->sigma + RADIUS * h->plane + first : NULL;
+    for (size_t x = 0; x < nx; x++) {
+      const double v = velocity[x], sigma = sigmas ? (double)sigmas[x] : 1;
+      *to++ = 2 * g[x] * v * v / (sigma * sigma) / (w->across[x] * weight);
+    }
   }
 }
 
-/* And back. */
-static void chain_end_plane(void *context, int z) {
+/* The planes at the ends of all: the rank's own, and beyond the ends of the grid. */
+static void chain_begin_ends(const chain_work *w) {
+  const slab *s = w->h->io->slab;
+  const density_axis *az = &w->h->axis[2];
+  const size_t plane = w->h->plane;
+  chain_begin_plane(w, 0, w->ends + plane);
+  chain_begin_plane(w, s->nz - 1, w->ends + 2 * plane);
+  if (s->lower == SLAB_NO_RANK) chain_begin_plane(w, density_inside(az, -1) - s->z0, w->ends);
+  if (s->upper == SLAB_NO_RANK)
+    chain_begin_plane(w, density_inside(az, az->points) - s->z0, w->ends + 3 * plane);
+}
+
+/* For thread_each: the neighbours' planes of a share; beyond the last one those of the rank. */
+static void chain_begin_share(void *context, int share) {
   const chain_work *w = context;
+  const int first = chain_first(w, share), end = chain_first(w, share + 1);
+  if (share == w->shares) {
+    chain_begin_ends(w);
+    return;
+  }
+  if (share > 0) chain_begin_plane(w, first - 1, chain_plane(w, share, CHAIN_BEFORE));
+  if (share + 1 < w->shares) chain_begin_plane(w, end, chain_plane(w, share, CHAIN_AFTER));
+}
+
+/* The planes of other ranks. */
+static int chain_exchange(const chain_work *w, error *e) {
+  const slab *s = w->h->io->slab;
+  const int points = (int)w->h->plane, lower = s->lower == SLAB_NO_RANK ? MPI_PROC_NULL : s->lower,
+            upper = s->upper == SLAB_NO_RANK ? MPI_PROC_NULL : s->upper;
+  double *before = w->ends, *first = before + points, *last = first + points, *after = last + points;
+  MPI_TRY(e, MPI_Sendrecv(first, points, MPI_DOUBLE, lower, 0, after, points, MPI_DOUBLE, upper, 0,
+                          w->h->files->compute, MPI_STATUS_IGNORE));
+  MPI_TRY(e, MPI_Sendrecv(last, points, MPI_DOUBLE, upper, 1, before, points, MPI_DOUBLE, lower, 1,
+                          w->h->files->compute, MPI_STATUS_IGNORE));
+  return 0;
+}
+
+/* --- averaging ---------------------------------------------------------------------------------------------------- */
+
+/* Row y of a plane, averaged along y, with the values before and after it. */
+static void chain_row(const chain *h, const double *plane, int y, double *row) {
+  const density_axis *ax = &h->axis[0], *ay = &h->axis[1];
+  const size_t nx = (size_t)h->io->slab->nx;
+  const double *before = plane + (size_t)density_inside(ay, y - 1) * nx, *here = plane + (size_t)y * nx,
+               *after = plane + (size_t)density_inside(ay, y + 1) * nx;
+  for (size_t x = 0; x < nx; x++)
+    row[x] = ay->points > 1 ? (before[x] + 22 * here[x] + after[x]) / 24 : here[x];
+  row[-1] = row[density_inside(ax, -1)], row[nx] = row[density_inside(ax, ax->points)];
+}
+
+/* Averages a plane along y and x, and goes back to the gradient. */
+static void chain_end_plane(const chain_work *w, int z, const double *plane, double *row) {
   const chain *h = w->h;
-  const size_t first = (size_t)z * h->plane;
-  for (size_t k = 0, i = first; k < h->plane; k++, i++) {
-    const double v = h->given[0][i], rho = h->given[1] ? h->given[1][i] / h->model.density.max : 1;
-    w->gradient[i] = (float)(w->x[h->plane + i] * chain_weight_of(h, z, k) / (rho * v * v * v));
+  const slab *s = h->io->slab;
+  const size_t nx = (size_t)s->nx;
+  const double densest = h->model->density.max;
+  for (int y = 0; y < s->ny; y++) {
+    const size_t first = (size_t)z * h->plane + (size_t)y * nx;
+    const double weight = chain_weight(&h->axis[1], y) * chain_weight(&h->axis[2], s->z0 + z);
+    const float *velocity = h->given[0] + first, *density = h->given[1] ? h->given[1] + first : NULL;
+    chain_row(h, plane, y, row);
+    for (size_t x = 0; x < nx; x++) {
+      const double v = velocity[x], rho = density ? density[x] / densest : 1,
+                   sum = nx > 1 ? (row[x - 1] + 22 * row[x] + row[x + 1]) / 24 : row[x];
+      w->gradient[first + x] = (float)(sum * (w->across[x] * weight) / (rho * v * v * v));
+    }
+  }
+}
+
+/* For thread_each. */
+static void chain_average_share(void *context, int share) {
+  const chain_work *w = context;
+  const size_t plane = w->h->plane;
+  const int first = chain_first(w, share), end = chain_first(w, share + 1);
+  double *sum = chain_plane(w, share, CHAIN_SUM), *row = sum + plane + 1;
+  const double *before = share ? chain_plane(w, share, CHAIN_BEFORE) : w->ends,
+               *after = share + 1 < w->shares ? chain_plane(w, share, CHAIN_AFTER) : w->ends + 3 * plane,
+               *here = chain_plane(w, share, CHAIN_WINDOW), *next;
+  chain_begin_plane(w, first, chain_plane(w, share, CHAIN_WINDOW));
+  for (int z = first; z < end; z++, before = here, here = next) {
+    double *free = chain_plane(w, share, CHAIN_WINDOW + (z + 1 - first) % 3);
+    if (z + 1 < end) chain_begin_plane(w, z + 1, free);
+    next = z + 1 < end ? free : after;
+    for (size_t i = 0; i < plane; i++) sum[i] = (before[i] + 22 * here[i] + next[i]) / 24;
+    chain_end_plane(w, z, sum, row);
   }
 }
 
 static int chain_through_averages(const chain *h, float *gradient, error *e) {
   const slab *s = h->io->slab;
-  chain_work w = {.h = h, .gradient = gradient};
-  ALLOC(e, w.x, ((size_t)s->nz + 2) * h->plane, CHAIN);
+  chain_work w = {.h = h, .gradient = gradient, .shares = smaller(h->threads, s->nz)};
+  const size_t shared = (size_t)w.shares * chain_room(h);
+  ALLOC(e, w.room, shared + 4 * h->plane + (size_t)s->nx, CHAIN);
   if (!error_agree(e, h->files->compute)) {
-    thread_each(h->threads, s->nz, chain_begin_plane, &w);
-    chain_exchange(h, w.x, e);
+    w.ends = w.room + shared, w.across = w.ends + 4 * h->plane;
+    for (int x = 0; x < s->nx; x++) w.across[x] = chain_weight(&h->axis[0], x);
+    thread_each(h->threads, w.shares + 1, chain_begin_share, &w);
+    if (!chain_exchange(&w, e)) thread_each(h->threads, w.shares, chain_average_share, &w);
   }
-  if (!e->id) {
-    thread_each(h->threads, s->ny, chain_average_z, &w);
-    thread_each(h->threads, s->nz, chain_average_plane, &w);
-    thread_each(h->threads, s->nz, chain_end_plane, &w);
-  }
-  free(w.x);
+  free(w.room);
   return e->id;
 }
 
-int chain_open(chain *h, const config *c, const files *files, const field_io *io, int threads, error *e) {
-  const size_t plane = (size_t)io->slab->nx * (size_t)io->slab->ny, points = plane * (size_t)io->slab->nz;
-  medium_range range;
-  *h = (chain){.averaged = c->averaging, .files = files, .io = io, .plane = plane, .threads = threads};
-  if (!model_needed(c)) return 0;
+/* --- all of it ---------------------------------------------------------------------------------------------------- */
+
+/* For thread_each: own plane z where nothing is averaged. */
+static void chain_divide_plane(void *context, int z) {
+  const chain_work *w = context;
+  const size_t first = (size_t)z * w->h->plane;
+  for (size_t i = first; i < first + w->h->plane; i++)
+    w->gradient[i] = (float)(2 * (double)w->gradient[i] / w->h->model->velocity[i]);
+}
+
+void chain_open(chain *h, const config *c, const physics *p, const files *files, const field_io *io) {
+  *h = (chain){.averaged = c->averaging,
+               .files = files,
+               .io = io,
+               .plane = (size_t)io->slab->nx * (size_t)io->slab->ny,
+               .threads = 1,
+               .model = &p->model,
+               .given = p->given};
   model_axes(h->axis, c);
-  if (h->averaged) {
-    model_open(&h->model, c, files, io, h->given, e);
-    model_keep_averages(&h->model);
-    return e->id;
-  }
-  ALLOC(e, h->given[0], points, CHAIN);
-  TRY(error_agree(e, files->compute));
-  model_read(h->given[0], &range, c, MEDIUM_VELOCITY, files, io, e);
-  return error_agree(e, files->compute);
 }
 
 int chain_velocity(const chain *h, float *gradient, error *e) {
-  const size_t points = h->plane * (size_t)h->io->slab->nz;
-  if (h->averaged) chain_through_averages(h, gradient, e);
-  for (size_t i = 0; !h->averaged && i < points; i++)
-    gradient[i] = (float)(2 * (double)gradient[i] / h->given[0][i]);
+  if (h->averaged)
+    chain_through_averages(h, gradient, e);
+  else
+    thread_each(h->threads, h->io->slab->nz, chain_divide_plane, &(chain_work){.h = h, .gradient = gradient});
   return error_agree(e, h->files->compute);
-}
-
-void chain_close(chain *h) {
-  model_close(&h->model);
-  free(h->given[0]);
-  free(h->given[1]);
-  *h = (chain){.files = NULL};
 }

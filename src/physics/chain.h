@@ -6,27 +6,24 @@
 #ifndef STENCIL_CHAIN_H
 #define STENCIL_CHAIN_H
 
-#include "density.h"
-#include "model.h"
+#include "physics.h"
 
-/* One rank's part of the rule: host memory, which serves one gradient after another. */
+/* One rank's part of the rule. It owns nothing. */
 typedef struct chain {
   bool averaged;
-  const files *files; /* not owned, as is the next one */
+  const files *files;
   const field_io *io;
   density_axis axis[3];
-  size_t plane;    /* points */
-  int threads;     /* that do it */
-  model model;     /* what steps work on, where it is averaged */
-  float *given[2]; /* v and, where it is averaged, rho as model_open gives them; owned */
+  size_t plane;        /* points */
+  int threads;         /* that do it */
+  const model *model;  /* what steps work on */
+  float *const *given; /* v and rho, as physics has them */
 } chain;
 
-/* Reads the media again, and averages them. Does nothing where the run has no model. Collective over files->compute, same error
- * everywhere, as is chain_velocity. chain_close it, also after a failure. */
-int chain_open(chain *h, const config *c, const files *files, const field_io *io, int threads, error *e);
+/* For a run whose physics, which must outlive it, has a model and is loaded. One thread does it unless told otherwise. */
+void chain_open(chain *h, const config *c, const physics *p, const files *files, const field_io *io);
 /* From the sum over the steps of u times what m multiplies, weighed (own planes, dense), to dJ/dvelocity, in place; density and
- * losses are constants. */
+ * losses are constants. Collective over files->compute, same error everywhere. */
 int chain_velocity(const chain *h, float *gradient, error *e);
-void chain_close(chain *h);
 
 #endif

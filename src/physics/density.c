@@ -3,6 +3,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include "kernels/kernel.h"
 
 enum {
   WINDOW =
@@ -33,7 +34,7 @@ typedef struct density_work {
   const density_model *m;
   size_t points;           /* of a plane */
   planes rho, beta, sigma; /* rho and beta averaged along x and y, sigma of a finished plane */
-  double *raw, *row, *sum;
+  double *raw, *row, *sum; /* row: with RADIUS values beyond each end */
 } density_work;
 
 static double *density_place(density_work *w, planes *p, int z, bool *there) {
@@ -43,19 +44,26 @@ static double *density_place(density_work *w, planes *p, int z, bool *there) {
   return p->values + (size_t)slot * w->points;
 }
 
+/* Gives a row the values beyond its ends. */
+static void density_pad(const density_axis *ax, double *row) {
+  for (int r = 1; r <= RADIUS; r++) {
+    row[-r] = row[density_inside(ax, -r)];
+    row[ax->points - 1 + r] = row[density_inside(ax, ax->points - 1 + r)];
+  }
+}
+
 /* (1, 22, 1) / 24 along the rows and the columns of w->raw, to `to`. */
 static void density_average(density_work *w, double *to) {
   const density_axis *ax = &w->m->axis[0], *ay = &w->m->axis[1];
   const size_t nx = (size_t)ax->points, ny = (size_t)ay->points;
+  double *row = w->row + RADIUS;
   for (size_t y = 0; y < ny; y++) {
     const double *below = w->raw + nx * (size_t)density_inside(ay, (int)y - 1), *here = w->raw + nx * y,
                  *above = w->raw + nx * (size_t)density_inside(ay, (int)y + 1);
-    for (size_t x = 0; x < nx; x++) w->row[x] = ny > 1 ? (below[x] + 22 * here[x] + above[x]) / 24 : here[x];
-    for (size_t x = 0; x < nx; x++) {
-      const double left = w->row[density_inside(ax, (int)x - 1)],
-                   right = w->row[density_inside(ax, (int)x + 1)];
-      to[nx * y + x] = nx > 1 ? (left + 22 * w->row[x] + right) / 24 : w->row[x];
-    }
+    for (size_t x = 0; x < nx; x++) row[x] = ny > 1 ? (below[x] + 22 * here[x] + above[x]) / 24 : here[x];
+    density_pad(ax, row);
+    for (size_t x = 0; x < nx; x++)
+      to[nx * y + x] = nx > 1 ? (row[x - 1] + 22 * row[x] + row[x + 1]) / 24 : row[x];
   }
 }
 
@@ -112,17 +120,20 @@ static void density_V(density_work *w, int z, float *V) {
     for (size_t i = 0; i < w->points; i++)
       w->sum[i] += az->weight[r] * ((below[i] - here[i]) + (above[i] - here[i]));
   }
-  for (size_t y = 0; y < ny; y++)
-    for (int r = 1; r <= 4; r++) {
+  for (size_t y = 0; y < ny; y++) {
+    double *sum = w->sum + nx * y, *row = w->row + RADIUS;
+    memcpy(row, here + nx * y, nx * sizeof *row);
+    density_pad(ax, row);
+    for (int r = 1; r <= RADIUS; r++) {
       const double *below = here + nx * (size_t)density_inside(ay, (int)y - r),
-                   *above = here + nx * (size_t)density_inside(ay, (int)y + r), *row = here + nx * y;
-      double *sum = w->sum + nx * y;
+                   *above = here + nx * (size_t)density_inside(ay, (int)y + r);
       for (size_t x = 0; x < nx && ny > 1; x++)
         sum[x] += ay->weight[r] * ((below[x] - row[x]) + (above[x] - row[x]));
+      const double *left = row - r, *right = row + r;
       for (size_t x = 0; x < nx && nx > 1; x++)
-        sum[x] += ax->weight[r] * ((row[density_inside(ax, (int)x - r)] - row[x]) +
-                                   (row[density_inside(ax, (int)x + r)] - row[x]));
+        sum[x] += ax->weight[r] * ((left[x] - row[x]) + (right[x] - row[x]));
     }
+  }
   for (size_t i = 0; i < w->points; i++) V[i] = (float)(w->sum[i] / here[i]);
 }
 
@@ -137,7 +148,7 @@ static int density_open(density_work *w, const density_model *m, error *e) {
   }
   w->raw = malloc(bytes);
   w->sum = malloc(bytes);
-  w->row = malloc((size_t)m->axis[0].points * sizeof *w->row);
+  w->row = malloc(((size_t)m->axis[0].points + 2 * RADIUS) * sizeof *w->row);
   return there && w->raw && w->sum && w->row
              ? 0
              : FAIL(e, OUT_OF_MEMORY, (3 * WINDOW + 3) * bytes, "planes of the density");

@@ -186,21 +186,34 @@ static int model_settle_planes(const model_planes *p, float *rho, int edge, zran
   return 0;
 }
 
+typedef struct model_settling {
+  const density_axis *axis;
+  float *rho;
+} model_settling;
+
+/* For thread_each: along x and y in own plane z. The inner edges' points come first. */
+static void model_settle_plane(void *context, int z) {
+  const model_settling *w = context;
+  const density_axis *ax = &w->axis[0], *ay = &w->axis[1];
+  const size_t nx = (size_t)ax->points;
+  float *plane = w->rho + (size_t)z * nx * (size_t)ay->points;
+  for (int y = 0; y < ay->points; y++)
+    for (int x = 0; x < ax->points; x++)
+      plane[(size_t)y * nx + (size_t)x] = plane[(size_t)y * nx + (size_t)density_settled(ax, x)];
+  for (int y = 0; y < ay->points; y++)
+    if (density_settled(ay, y) != y)
+      memcpy(plane + (size_t)y * nx, plane + (size_t)density_settled(ay, y) * nx, nx * sizeof *plane);
+}
+
 /* Gives points of layers the rho of their inner edges. Collective, agreed. */
-static int model_settle(const model_planes *p, const density_axis axis[3], float *rho, error *e) {
+static int model_settle(const model_planes *p, const density_axis axis[3], float *rho, int threads,
+                        error *e) {
   const slab *s = p->s;
   const int n = axis[2].points, lo = density_settled(&axis[2], 0), hi = density_settled(&axis[2], n - 1);
-  const size_t nx = (size_t)s->nx, points = nx * (size_t)s->ny;
+  model_settling w = {axis, rho};
   float *plane;
-  ALLOC(e, plane, points, "planes of the medium");
-  for (int z = 0; z < s->nz && plane; z++) {
-    float *to = rho + (size_t)z * points;
-    memcpy(plane, to, points * sizeof *plane);
-    for (int y = 0; y < s->ny; y++)
-      for (int x = 0; x < s->nx; x++)
-        to[(size_t)y * nx + (size_t)x] =
-            plane[(size_t)density_settled(&axis[1], y) * nx + (size_t)density_settled(&axis[0], x)];
-  }
+  ALLOC(e, plane, (size_t)s->nx * (size_t)s->ny, "planes of the medium");
+  thread_each(threads, s->nz, model_settle_plane, &w);
   if (!error_agree(e, p->comm) && !model_settle_planes(p, rho, lo, (zrange){0, lo}, plane, e))
     model_settle_planes(p, rho, hi, (zrange){hi + 1, n}, plane, e);
   free(plane);
@@ -270,13 +283,48 @@ static int model_find_velocity(model *m, const config *c, const files *files, co
   float *const v = given[0], *const rho = given[1];
   density_model d = model_density_of(m, c);
   model_planes of_rho = {&d.axis[2], s, files->compute, NULL, NULL}, of_v = of_rho;
-  if (rho && !model_settle(&of_rho, d.axis, rho, e)) model_planes_open(&of_rho, rho, e);
+  const int threads = files->access->compressors;
+  if (rho && !model_settle(&of_rho, d.axis, rho, threads, e)) model_planes_open(&of_rho, rho, e);
   if (!e->id && c->media[MEDIUM_VELOCITY].file[0]) model_planes_open(&of_v, v, e);
   d.planes_of_rho = of_rho.at, d.planes_of_v = of_v.at;
-  if (!e->id) model_compute(m, &d, s, files->access->compressors, e);
+  if (!e->id) model_compute(m, &d, s, threads, e);
   model_planes_close(&of_rho);
   model_planes_close(&of_v);
   return error_agree(e, files->compute);
+}
+
+/* --- the greatest of something ------------------------------------------------------------------------------------ */
+
+typedef struct model_scan {
+  const model *m;
+  double (*at)(const struct model_scan *w, size_t i); /* of point i */
+  double sum, slowed;                                 /* for that */
+  size_t plane;                                       /* points */
+  double *greatest;                                   /* of each own plane */
+} model_scan;
+
+/* For thread_each. */
+static void model_scan_plane(void *context, int z) {
+  const model_scan *w = context;
+  double greatest = 0;
+  for (size_t i = (size_t)z * w->plane; i < (size_t)(z + 1) * w->plane; i++) {
+    const double here = w->at(w, i);
+    if (here > greatest) greatest = here;
+  }
+  w->greatest[z] = greatest;
+}
+
+/* Of all ranks; at least 0. Collective over files->compute, agreed. */
+static int model_find_greatest(model_scan *w, const files *files, const slab *s, double *most, error *e) {
+  w->plane = (size_t)s->nx * (size_t)s->ny;
+  *most = 0;
+  ALLOC(e, w->greatest, s->nz, "planes of the medium");
+  TRY(error_agree(e, files->compute));
+  thread_each(files->access->compressors, s->nz, model_scan_plane, w);
+  for (int z = 0; z < s->nz; z++) *most = fmax(*most, w->greatest[z]);
+  free(w->greatest);
+  MPI_TRY(e, MPI_Allreduce(MPI_IN_PLACE, most, 1, MPI_DOUBLE, MPI_MAX, files->compute));
+  return 0;
 }
 
 /* --- absorption ---------------------------------------------------------------------------------------------------- */
@@ -371,17 +419,17 @@ double model_speed(const model *m, float loss) {
   return m->fit.count ? model_at(m->speed, m, loss) : 1;
 }
 
+static double model_stiffness_at(const model_scan *w, size_t i) {
+  const model *m = w->m;
+  const double v = m->velocity[i], here = v * v * (w->sum + (m->V ? (double)m->V[i] : 0));
+  if (!m->loss) return here;
+  return here * (model_speed(m, m->loss[i]) * (1 - (double)model_kappa(m, m->loss[i]) * w->slowed));
+}
+
 int model_stiffness(const model *m, const files *files, const slab *s, double sum, double *most, error *e) {
-  double slowed = 0, greatest = 0;
-  for (int l = 0; l < m->fit.count; l++) slowed += m->fit.b[l] / (1 + m->fit.a[l]);
-  for (size_t i = 0; i < model_points(s); i++) {
-    const double v = m->velocity[i];
-    double here = v * v * (sum + (m->V ? (double)m->V[i] : 0));
-    if (m->loss) here *= model_speed(m, m->loss[i]) * (1 - (double)model_kappa(m, m->loss[i]) * slowed);
-    greatest = fmax(greatest, here);
-  }
-  MPI_TRY(e, MPI_Allreduce(&greatest, most, 1, MPI_DOUBLE, MPI_MAX, files->compute));
-  return 0;
+  model_scan w = {.m = m, .at = model_stiffness_at, .sum = sum};
+  for (int l = 0; l < m->fit.count; l++) w.slowed += m->fit.b[l] / (1 + m->fit.a[l]);
+  return model_find_greatest(&w, files, s, most, e);
 }
 
 /* --- all of it ----------------------------------------------------------------------------------------------------- */
@@ -391,9 +439,14 @@ static int model_take_memory(model *m, const config *c, const slab *s, float **r
   if (m->absorbs) TRY(model_take(&m->loss, s, 0, e));
   if (!config_density_varies(c)) return 0;
   TRY(model_take(&m->sigma, s, RADIUS, e));
-  for (size_t i = 0; i < model_points(s) + 2 * RADIUS * (size_t)s->nx * (size_t)s->ny; i++) m->sigma[i] = 1;
+  const size_t ghosts = RADIUS * (size_t)s->nx * (size_t)s->ny; /* beyond the grid nothing else sets them */
+  for (size_t i = 0; i < ghosts; i++) m->sigma[i] = m->sigma[ghosts + model_points(s) + i] = 1;
   TRY(model_take(&m->V, s, 0, e));
   return model_take(rho, s, 0, e);
+}
+
+static double model_velocity_at(const model_scan *w, size_t i) {
+  return w->m->velocity[i];
 }
 
 /* given: memory for the velocity as it is given, and for the density, or NULL. */
@@ -414,9 +467,8 @@ static int model_find(model *m, const config *c, const files *files, const field
     TRY(model_find_velocity(m, c, files, io->slab, given, e));
   else
     memcpy(m->velocity, v, model_points(io->slab) * sizeof *v);
-  for (size_t i = 0; i < model_points(io->slab); i++) m->fastest = fmax(m->fastest, m->velocity[i]);
-  MPI_TRY(e, MPI_Allreduce(MPI_IN_PLACE, &m->fastest, 1, MPI_DOUBLE, MPI_MAX, files->compute));
-  return 0;
+  model_scan w = {.m = m, .at = model_velocity_at};
+  return model_find_greatest(&w, files, io->slab, &m->fastest, e);
 }
 
 int model_open(model *m, const config *c, const files *files, const field_io *io, float **given, error *e) {

@@ -1,6 +1,7 @@
 #include "physics.h"
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include "base/error_mpi.h"
 #include "fd.h"
 #include "kernels/equations/files.h"
@@ -89,7 +90,7 @@ static int physics_plan_time(physics *p, const config *c, double dt_before, erro
 int physics_plan(physics *p, const config *c, const files *files, const field_io *io, double dt_before,
                  error *e) {
   *p = (physics){.form = physics_form(c)};
-  TRY(model_open(&p->model, c, files, io, NULL, e));
+  TRY(model_open(&p->model, c, files, io, config_has_gradient(c) && c->averaging ? p->given : NULL, e));
   p->medium[0] = p->model.given;
   for (int i = p->model.needed; i < EQUATIONS[c->equation].media; i++) {
     model_read(NULL, &p->medium[i], c, EQUATIONS[c->equation].medium[i], files, io, e);
@@ -104,6 +105,20 @@ int physics_plan(physics *p, const config *c, const files *files, const field_io
     if (i == 0) TRY(physics_plan_time(p, c, dt_before, e));
   }
   return model_check_fit(&p->model, e);
+}
+
+void physics_loaded(physics *p, const config *c) {
+  if (config_has_gradient(c))
+    model_keep_averages(&p->model);
+  else
+    model_close(&p->model);
+}
+
+void physics_close(physics *p) {
+  model_close(&p->model);
+  free(p->given[0]);
+  free(p->given[1]);
+  p->given[0] = p->given[1] = NULL;
 }
 
 /* --- what kernels get ------------------------------------------------------------------------------------------- */

@@ -22,7 +22,9 @@ typedef struct problem {
 typedef struct physics {
   enum equation form; /* whose kernels advance the field (physics_form) */
   medium_range medium[EQUATION_MEDIA];
-  model model;  /* owned: model_close */
+  model model; /* owned: physics_close */
+  float *given
+      [2]; /* velocity and, where it is a field, density as model_open gives them; owned. NULL: nobody asks */
   double bound; /* largest stable dt, s; INFINITY with given weights */
   double dt;    /* s; with given weights 1 unless given */
   int64_t steps;
@@ -43,6 +45,10 @@ int physics_fields(const config *c);
  * exit 1 where end_time takes more steps than can be counted. Collective over files->compute, same error everywhere. */
 int physics_plan(physics *p, const config *c, const files *files, const field_io *io, double dt_before,
                  error *e);
+
+/* Frees what only loading needs: all arrays, but for those that the gradient's chain rule asks for (chain.h). */
+void physics_loaded(physics *p, const config *c);
+void physics_close(physics *p);
 
 /* What kernels get of a value of medium i, rounded once. `times`: what absorption changes the factor by; else 1. */
 float physics_factor(const physics *p, const config *c, int i, double medium, double times);

@@ -252,9 +252,9 @@ int adjoint_open(adjoint *a, propagator *s, const plan *p, char *file, error *e)
   if (!ALLOC(e, a->shots, a->most, "the gradient") && !adjoint_open_stepper(a, e))
     states_open(&a->states, s, &a->plan, adjoint_slack(s), file, e);
   TRY(error_agree(e, g->comm));
-  /* shots of a batch have a thread each */
-  TRY(chain_open(&a->chain, g->config, g->files, &g->io,
-                 g->setup.together > 1 ? 1 : g->files->access->compressors, e));
+  chain_open(&a->chain, g->config, &g->physics, g->files, &g->io);
+  if (g->setup.together <= 1)
+    a->chain.threads = g->files->access->compressors; /* else each shot has a thread */
   const halo_setup exchanged = {
       .dev = s->dev, .slab = &g->slab, .comm = g->comm, .fields = {a->back.memory[0], a->back.memory[1]}};
   return halo_open(&a->halo, s->halo.name, &exchanged, e);
@@ -273,7 +273,6 @@ void adjoint_close(adjoint *a) {
   surplus_close(&a->surplus);
   absorb_close(&a->layers);
   states_close(&a->states);
-  chain_close(&a->chain);
   stepper_close(&a->back);
   for (int i = 0; i < a->field_count; i++) dev->table->free(dev, a->fields[i], MEMORY_DEVICE, &ignored);
   for (int i = 0; i < GRADIENT_FIELDS; i++) free(a->host[i]);

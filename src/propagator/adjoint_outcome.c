@@ -139,6 +139,8 @@ static int adjoint_bring_planes(const adjoint *a, enum gradient_field field, zra
             all = a->back.slab->ny / a->of->engine->files_slab.ny;
   transfer t = a->transfer;
   t.field = adjoint_memory(a, field);
+  if (all == 1)
+    return transfer_to_host(&t, z.begin, zrange_planes(z), a->host[field] + (size_t)z.begin * plane, e);
   TRY(transfer_to_host(&t, z.begin, zrange_planes(z), values, e));
   for (int i = z.begin; i < z.end; i++)
     for (int k = 0; k < shots; k++)
