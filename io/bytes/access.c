@@ -5,8 +5,8 @@
 #include "base/error_mpi.h"
 
 enum {
-  THREADS_MAX = 4,      /* of a rank that move blocks: more move no more, */
-  COMPRESSORS_MAX = 16, /* but compress more */
+  THREADS_MAX = 4,      /* of a rank that write blocks: more write no more, */
+  COMPRESSORS_MAX = 16, /* but compress more, and take in more of what is read */
   BLOCK_BYTES = 1 << 20 /* stays in a core's cache */
 };
 

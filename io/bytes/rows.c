@@ -314,7 +314,7 @@ static void *rows_main(void *argument) {
 
 static int rows_workers(const rows_moving *m) {
   const size_t most = m->bytes ? LARGE_BYTES / m->bytes : 1;
-  int count = m->f->deflate ? m->access->compressors : m->access->threads;
+  int count = m->f->deflate || !m->f->write ? m->access->compressors : m->access->threads;
   if (m->asks) return 1; /* it calls MPI */
   if ((size_t)count > most) count = most ? (int)most : 1;
   if (count > m->blocks) count = m->blocks ? (int)m->blocks : 1;

@@ -19,8 +19,8 @@ typedef struct io_access {
   int rank, ranks;    /* of comm */
   bool together;      /* every rank opens files itself; else rank 0 alone */
   bool near;          /* on rank 0's node, with which files are shared */
-  int threads;        /* that move a rank's blocks at once, at least 1, */
-  int compressors;    /* and that compress them: more are worth having */
+  int threads;        /* that write a rank's blocks at once, at least 1, */
+  int compressors;    /* and that compress or read them: more are worth having */
   size_t block_bytes; /* at most this much in a block, but at least one row */
   run_log *log;       /* the run's, NULL: none; not owned */
   char told[IO_TOLD]; /* what io_access_log has logged */
