@@ -196,14 +196,15 @@ static int disk_do_together(const files *f, const request *r, error *e) {
   return e->id ? e->id : error_from_mpi(e, rc, "MPI_Isend");
 }
 
-static bool disk_alone(const files *f) {
-  return f->access && f->access->ranks == 1;
+/* Rank 0 creates files that other ranks have no part in yet. */
+static bool disk_creates(const files *f) {
+  return f->access && f->access->rank == 0 && !f->served;
 }
 
 static int disk_do(const files *f, const request *r, error *e) {
   const bool one = disk_use_one(f, r),
              creates = r->kind == FILES_CREATE_FIELD || r->kind == FILES_CREATE_RECEIVERS;
-  if (creates && !disk_alone(f)) return 0;
+  if (creates && !disk_creates(f)) return 0;
   if (one) hdf5_take();
   disk_do_together(f, r, e);
   if (one) hdf5_give();

@@ -67,7 +67,7 @@ int files_open_parts(const files *f, files_parts parts, files *opened, error *e)
 enum request_kind {
   FILES_READ_FIELD,  /* field_read: path, quantity; own: io, sink, context */
   FILES_WRITE_FIELD, /* field_write: field, path; own: io, planes */
-  /* Nothing where more than one process uses files; one process' alone, in any thread. */
+  /* Nothing but on rank 0, alone, in any thread; nothing where there is a server. */
   FILES_CREATE_FIELD,      /* field_create: field; own: io, creates */
   FILES_CREATE_RECEIVERS,  /* receivers_file_create: path, receivers; own: creates */
   FILES_READ_TABLE,        /* table_read: path, form; own: table, parts */

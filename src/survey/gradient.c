@@ -4,6 +4,7 @@
 #include <string.h>
 #include "base/error_mpi.h"
 #include "base/numbers.h"
+#include "base/thread.h"
 #include "device/host_memory.h"
 
 /* --- the budget --------------------------------------------------------------------------------------------------- */
@@ -264,12 +265,27 @@ static int gradient_heed(void *context, int64_t count, error *e) {
   return reason == STOP_NOT ? 0 : batch_stopped(g->b, reason, g->adjoint.step, ", on the way back", e);
 }
 
+/* Makes the files that are not there yet, while the device steps. What fails here fails again, and is reported, where
+ * the file is written. */
+static void *gradient_make_files(void *context) {
+  gradient *g = context;
+  for (int i = 0; i < g->b->count && !g->tests; i++) {
+    error later = {0};
+    if (!g->b->shots[i]->failed.id && !g->made[i].plan.temporary[0]) gradient_make_file(g, i, &later);
+  }
+  return NULL;
+}
+
 int gradient_back(gradient *g, error *e) {
+  pthread_t files;
   adjoint *a = &g->adjoint;
   if (!config_has_gradient(g->b->p.config)) return 0;
   a->heed = gradient_heed, a->context = g;
   TRY(batch_watch(g->b, 0, e));
-  TRY(adjoint_run(a, e));
+  const bool beside = !thread_start(&files, gradient_make_files, g);
+  adjoint_run(a, e);
+  if (beside) pthread_join(files, NULL);
+  TRY(e->id);
   TRY(stop_close(&g->b->stop, e));
   return adjoint_bring(a, e);
 }

@@ -32,7 +32,7 @@ int gradient_memory_parts(const batch *b, int most, int *parts, error *e);
 /* Reads what the traces of shot i are compared with. Exit 2 where these are another shot's (misfit.h). */
 int gradient_check(gradient *g, int i, error *e);
 /* Creates the file that gradient_write writes, and removes it unless that has; another thread may do so while the batch
- * steps. The first does nothing where more than one process uses files. Not collective. */
+ * steps. The first does nothing but on rank 0. Not collective. */
 int gradient_make_file(gradient *g, int i, error *e);
 void gradient_drop_file(gradient *g, int i);
 /* Takes what memory is missing, and lets the steps of the open batch, which are still to come, be kept. */
