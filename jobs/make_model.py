@@ -6,7 +6,7 @@ dragged them up; with ny = 1 its middle plane, for a 2D run. With --config also 
 source no faster than the grid resolves.
 
 With --skull instead a head before a focused ultrasound transducer: /vp, /rho (kg/m3) and /absorption (dB/(MHz cm)) of water,
-skin, three layers of bone and brain, averages over cells, and /transducer and /signal for [sources]: config/skull.ini.
+skin, three layers of bone and brain, and /transducer and /signal for [sources]: config/skull.ini.
 """
 import argparse
 import sys
@@ -65,16 +65,12 @@ TONE, PRESSURE, CYCLES = 5e5, 6e4, 35  # Hz, Pa at the bowl, length of the signa
 
 
 def head(nx, ny, nz, h):
-    """(velocity, density, absorption), averages over cells: of a point the share that lies below each surface. Bone has not
-    the same thickness everywhere."""
+    """(velocity, density, absorption) at the points. Bone has not the same thickness everywhere."""
     z, y, x = np.ogrid[:nz, :ny, :nx]
     x, y, z = h * (x - (nx - 1) / 2), h * (y - (ny - 1) / 2), h * z
     depth = HEAD_RADIUS - np.sqrt(x**2 + y**2 + (z - TOP - HEAD_RADIUS)**2)
     depth = depth + 0.8e-3 * np.sin(x / 7e-3 + 1) * np.cos(y / 9e-3) * (depth / 8e-3).clip(0, 1)
-    share = np.array([np.ones(depth.shape)] + [(0.5 + (depth - at) / h).clip(0, 1) for at in SURFACES] + [np.zeros(depth.shape)])
-    v, rho, loss = HEAD.T
-    mean = lambda values: np.tensordot(values, share[:-1] - share[1:], 1)
-    return (mean(rho) * mean(1 / (rho * v**2)))**-0.5, mean(rho), mean(loss)
+    return HEAD.T[:, np.searchsorted(SURFACES, depth)]
 
 
 def bowl(nx, ny, h):
@@ -82,7 +78,7 @@ def bowl(nx, ny, h):
     k, rise = np.arange(ELEMENTS) + 0.5, 1 - np.sqrt(1 - (APERTURE / BOWL)**2)
     across, turn = 1 - k / ELEMENTS * rise, k * np.pi * (3 - 5**0.5)
     x, y = (BOWL * np.sqrt(1 - across**2) * way(turn) + h * (n - 1) / 2 for way, n in ((np.cos, nx), (np.sin, ny)))
-    t = np.arange(0, CYCLES / TONE, 0.05 / TONE)
+    t = np.arange(0, CYCLES / TONE, 0.01 / TONE)  # 100 a period: of 20, the difference below is 1.6 % low
     pressure = PRESSURE * np.sin(2 * np.pi * TONE * t) * np.sin(np.pi / 2 * (np.minimum(t, t[-1] - t) * TONE / 4).clip(0, 1))**2
     area = 2 * np.pi * BOWL**2 * rise / ELEMENTS
     return np.stack([x, y, APEX + BOWL * (1 - across)], 1), t, 2 * area / HEAD[0, 0] * np.gradient(pressure, t)
