@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# From a fresh clone to a picture: installs what is missing, builds, makes a layered input field, runs stencil on two
-# ranks and draws a slice before and after. Everything lands in build/.
-#   jobs/quickstart.sh [section.key=value ...]      e.g. jobs/quickstart.sh time.steps=1000 output.every=250
+# From a fresh clone to a picture: installs what is missing, builds, makes a model of the subsurface, runs a seismic shot
+# over it on two ranks (config/shot.ini) and draws the wave and the seismogram. Everything lands in build/.
+#   jobs/quickstart.sh [section.key=value ...]      e.g. jobs/quickstart.sh source.1.f0=10 "source.1.position=1200 320 16"
 #   RANKS=4 jobs/quickstart.sh
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -15,38 +15,29 @@ set -- # a sourced script sees these arguments
 . jobs/setup.sh
 
 out=build/quickstart
-config=config/quickstart.ini
 ranks=${RANKS:-2}
-grid() { sed -n "s/^$1 *= *\([0-9]*\).*/\1/p" "$config"; }
-
-mkdir -p "$out"
-rm -f "$out"/field.* "$out"/slice.png
+rm -f "$out"/{shot.*,*.png}
 
 echo "[1/4] building (log: $out/build.log)"
-cuda=AUTO
-if command -v nvcc >/dev/null && [[ ! -e /dev/dxg ]] && ! compgen -G '/dev/nvidia[0-9]*' >/dev/null; then
-  cuda=OFF
-  echo "      no GPU here, so without CUDA; with it: cmake --preset cuda && cmake --build --preset cuda"
-fi
-run_logged "$out/configure.log" cmake --preset release -DSTENCIL_CUDA="$cuda"
-run_logged "$out/build.log" cmake --build --preset release --target stencil
+stencil_build "$out"
 
-echo "[2/4] making the input field"
-/usr/bin/python3 jobs/make_input.py "$out/input.h5" "$(grid nx)" "$(grid ny)" "$(grid nz)"
+echo "[2/4] making the model"
+python3 jobs/make_model.py "$out/model.h5"
 
-echo "[3/4] mpirun -np $ranks build/release/stencil $config ${overrides[*]}"
-here=("initial.u=$out/input.h5:/u" "output.path=$out/field")
-mpirun -np "$ranks" build/release/stencil --report "$out/report.json" "$config" "${here[@]}" "${overrides[@]}"
+echo "[3/4] mpirun -np $ranks build/release/stencil config/shot.ini ${overrides[*]}"
+here=("medium.velocity=$out/model.h5:/vp" "output.path=$out/shot")
+mpirun -np "$ranks" build/release/stencil --report "$out/report.json" config/shot.ini "${here[@]}" "${overrides[@]}"
 
 echo "[4/4] drawing"
-fields=("$out"/field.*.hdf)
-/usr/bin/python3 jobs/plot.py "${fields[-1]}" --compare "${fields[0]}" --axis y --label "velocity (m/s)" \
-  --out "$out/slice.png"
+fields=("$out"/shot.*.hdf)
+python3 jobs/plot.py slice "${fields[${#fields[@]} / 3]}" --model "$out/model.h5:/vp" --out "$out/wave.png"
+python3 jobs/plot.py gather "$out/shot.receivers.h5" --out "$out/gather.png"
 
 cat <<END
 
-  picture      $out/slice.png
-  fields       $out/field.xdmf and field.*.hdf (ParaView 5.11 or later opens them)
+  pictures     $out/wave.png      the wave over the model
+               $out/gather.png    the seismogram
+  fields       $out/shot.hdf.series (ParaView 5.11 or later opens it)
   report       $out/report.json
-  next         build/release/stencil --dry-run $config ${here[*]}; or edit the .ini
+  next         build/release/stencil --dry-run config/shot.ini ${here[*]}; or edit the .ini
 END

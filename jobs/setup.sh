@@ -59,6 +59,10 @@ stencil_environment() {
   export OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_hwloc_base_binding_policy=none
   export OMPI_MCA_btl_vader_single_copy_mechanism=none
   export HWLOC_COMPONENTS=${HWLOC_COMPONENTS--cuda,-nvml,-opencl,-gl} # mpirun need not start the driver of GPUs
+  # The tools need the distribution's packages, which another python3 that is first on PATH does not see.
+  if ! python3 -c 'import h5py, matplotlib' 2>/dev/null && /usr/bin/python3 -c 'import h5py, matplotlib' 2>/dev/null; then
+    export PATH=/usr/bin:$PATH
+  fi
 }
 
 # stencil_help [ARGUMENT...]: where the first asks for help, prints the head of the script that calls this, and ends it.
@@ -78,6 +82,18 @@ run_logged() {
     echo "error: '$*' failed (exit $code); all of its output: $log" >&2
     return "$code"
   }
+}
+
+# stencil_build LOGS: builds build/release/stencil for the GPUs that are here, or without CUDA.
+stencil_build() {
+  local cuda=AUTO
+  if command -v nvcc >/dev/null && [[ ! -e /dev/dxg ]] && ! compgen -G '/dev/nvidia[0-9]*' >/dev/null; then
+    cuda=OFF
+    echo "      no GPU here, so without CUDA; with it: cmake --preset cuda && cmake --build --preset cuda"
+  fi
+  mkdir -p "$1"
+  run_logged "$1/configure.log" cmake --preset release -DSTENCIL_CUDA="$cuda" &&
+    run_logged "$1/build.log" cmake --build --preset release --target stencil
 }
 
 if [[ ${1-} != environment ]]; then

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Measures how accurate the program is and writes the figures and pictures of docs/ACCURACY.md.
+"""Measures how accurate the program is and writes the figures and pictures of docs/ACCURACY.md and docs/ULTRASOUND.md.
 
   accuracy_report.py STENCIL MPIEXEC [SECTION ...]     some minutes; without sections all of them
 
-Every section stands between "<!-- measured: NAME -->" and "<!-- end -->" in docs/ACCURACY.md; what is there is replaced.
+Every section stands between "<!-- measured: NAME -->" and "<!-- end -->" in a page of docs; what is there is replaced.
 """
 import re
 import sys
@@ -17,6 +17,7 @@ matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 
 import study_absorbing
+import study_ultrasound
 import study_waves
 from analytic import np, slope
 from harness import SOURCE, Program
@@ -169,6 +170,36 @@ def interfaces(program):
 
 
 @section
+def bone(program):
+    ways = [(averages, how) for averages in (False, True) for how in ("on", "off")]
+    cell = lambda errors: f"{100 * np.sqrt(np.mean(np.square(errors))):.1f} ({100 * np.min(errors):+.0f} to {100 * np.max(errors):+.0f})"
+    rows, skull = [], np.array([4, 1.5, 3.5, 1.5]) * 1e-3
+    for points in (6, 8, 10, 12):
+        random, whole = np.random.default_rng(5), np.round(skull * points / study_ultrasound.WAVE) * study_ultrasound.WAVE / points
+        draws = [(random.random(), skull * random.uniform(0.8, 1.25, 4)) for _ in range(8)]
+        for name, layers in (("half-way", [(0.5, whole)]), ("anywhere", draws)):
+            rows.append(say("bone", [points, name, *(cell([study_ultrasound.layered(program, points, *layer, *way) for layer in layers]) for way in ways)]))
+    for points, finer in ((6, 9), (8, 7), (10, 5)):
+        exact = study_ultrasound.head(program, points, averaging="off", finer=finer)
+        found = (study_ultrasound.head(program, points, *way) for way in ways)
+        rows.append(say("bone", [points, "a head's", *(f"{100 * np.linalg.norm(f - exact) / np.linalg.norm(exact):.1f} (focus {100 * (f.max() / exact.max() - 1):+.0f})" for f in found)]))
+    return table(["points", "interfaces", "points, on, %", "off", "averages, on", "off"], rows)
+
+
+@section
+def ultrasound(program):
+    rows = []
+    for name, points, options in (("a bowl, a pulse", 6, {}), ("", 8, {}), ("", 10, {}), ("a bowl, a tone", 6, {"tone": True}), ("", 10, {"tone": True}),
+                                  ("a piston, a rigid wall", 6, {"curvature": None, "wall": True}), ("", 10, {"curvature": None, "wall": True}),
+                                  ("a piston, no wall", 10, {"curvature": None}), ("signals of 20 samples a period", 10, {"samples": 20})):
+        focus, axis, _ = study_ultrasound.radiated(program, points, **options)
+        rows.append(say("ultrasound", [name or rows[-1][0], points, f"{100 * focus:+.2f} %", f"{100 * axis:.2f} %"]))
+    whole, quarter = (study_ultrasound.radiated(program, 6, quarter=cut)[2] for cut in (False, True))
+    say("ultrasound: a quarter beside the whole", abs(whole - quarter).max() / whole.max())
+    return table(["radiator", "points per wavelength", "error at the greatest amplitude", "rms error along the axis"], rows)
+
+
+@section
 def mirrors(program):
     rows = []
     for boundary, depth in (("dirichlet", 7), ("neumann", 7), ("neumann", 1), ("neumann", 0.3), ("neumann", 0)):
@@ -258,13 +289,13 @@ def stability(program):
 
 
 def replace(name, text):
-    path = DOCS / "ACCURACY.md"
-    before = path.read_text()
-    after, count = re.subn(f"(<!-- measured: {name} -->\n).*?(<!-- end -->)", lambda m: f"{m[1]}{text}\n{m[2]}", before,
-                           flags=re.DOTALL)
-    if count != 1:
-        sys.exit(f"{path}: expected one section {name}, found {count}")
-    path.write_text(after)
+    for path in DOCS.glob("*.md"):
+        before = path.read_text()
+        after, count = re.subn(f"(<!-- measured: {name} -->\n).*?(<!-- end -->)", lambda m: f"{m[1]}{text}\n{m[2]}", before, flags=re.DOTALL)
+        if count == 1:
+            path.write_text(after)
+            return
+    sys.exit(f"{DOCS}: no page has a section {name}")
 
 
 def main():
