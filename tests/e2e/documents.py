@@ -140,9 +140,9 @@ def completion(problems, _program):
 
 
 def figures(problems, _program):
-    """The figures of README name the commits that they were measured at, of this history."""
-    page, git = SOURCE / "README.md", ["git", "-C", SOURCE]
-    section = re.search(r"^## How fast\n(.*?)^## ", page.read_text(), re.MULTILINE | re.DOTALL).group(1)
+    """The figures beside other programs name the commits that they were measured at, of this history."""
+    page, git = SOURCE / "docs/PERFORMANCE.md", ["git", "-C", SOURCE]
+    section = re.search(r"^## Beside other programs\n(.*?)^## ", page.read_text(), re.MULTILINE | re.DOTALL).group(1)
     commits = re.findall(r"\b(?=\d*[a-f])(?=[a-f]*\d)[0-9a-f]{7,}\b", section)
     shallow = subprocess.run([*git, "rev-parse", "--is-shallow-repository"], capture_output=True, text=True).stdout.strip()
     if len(commits) < 3:

@@ -179,8 +179,8 @@ def bone(program):
         draws = [(random.random(), skull * random.uniform(0.8, 1.25, 4)) for _ in range(8)]
         for name, layers in (("half-way", [(0.5, whole)]), ("anywhere", draws)):
             rows.append(say("bone", [points, name, *(cell([study_ultrasound.layered(program, points, *layer, *way) for layer in layers]) for way in ways)]))
-    for points, finer in ((6, 9), (8, 7), (10, 5)):
-        exact = study_ultrasound.head(program, points, averaging="off", finer=finer)
+    for points, finer in ((6, 5), (8, 4), (10, 3)):
+        exact = study_ultrasound.head(program, points, True, "off", finer)
         found = (study_ultrasound.head(program, points, *way) for way in ways)
         rows.append(say("bone", [points, "a head's", *(f"{100 * np.linalg.norm(f - exact) / np.linalg.norm(exact):.1f} (focus {100 * (f.max() / exact.max() - 1):+.0f})" for f in found)]))
     return table(["points", "interfaces", "points, on, %", "off", "averages, on", "off"], rows)

@@ -18,7 +18,7 @@ def run(program, shape, h, **changes):
     keys = {"equation.type": "wave", "medium.velocity": WATER, "boundary.all": "absorbing", "boundary.width": 12, "initial.u": "zero",
             "sources.strength": "volume", "maps.dft": TONE, "output.final": "off", "output.every": 0, "time.steps": None}
     keys.update((f"grid.{name}{a}", value) for a, n in zip("zyx", shape) for name, value in (("n", n), ("d", repr(h))))
-    program.succeed("-q", program.config({**keys, **{name.replace("__", "."): value for name, value in changes.items()}}), np=2)
+    program.succeed("-q", program.config({**keys, **{name.replace("__", "."): value for name, value in changes.items()}}), np=2, timeout=1800)
     with h5py.File(program.folder / "out/u.maps.hdf", "r") as file:
         return file["dft"][0] @ [1, 1j], dict(file.attrs)
 
@@ -120,7 +120,7 @@ def heard(program, n, h, f, keys):
 
 def head(program, points, averages=False, averaging="on", finer=1):
     """The amplitude in the brain behind make_model's head in 2D, at the places of the coarser grid."""
-    nx, nz, h, fine = round(22 * points) * finer + 1, round(34 * points) * finer + 1, WAVE / points / finer, 9 if averages else 1
+    nx, nz, h, fine = round(22 * points) * finer + 1, round(34 * points) * finer + 1, WAVE / points / finer, (9 if finer == 1 else 3) if averages else 1
     v, rho, _ = make_model.head(nx * fine, 1, nz * fine, h / fine)
     cells = lambda a: np.concatenate([a[:1, :, :nx], a[(fine + 1) // 2:-(fine // 2)].reshape(nz - 1, fine, 1, nx, fine).mean((1, 4))]) if averages else a
     media = write_media(program, cells(rho), cells(1 / (rho * v**2)))
