@@ -154,7 +154,7 @@ def interfaces(program):
     places, rows = (0, 0.25, 0.5, 0.75), []
     plane = lambda at, layers, *step: [100 * max(study_waves.density_step(program, step[0], how, 10, step[1], place, layer, averages)
                                                  for place in at for layer in layers) for how, averages in ways]
-    for name, at, layers in (("on a point", (0,), (None,)), ("1/4 behind one", (0.25,), (None,)), ("3/4 behind one", (0.75,), (None,)),
+    for name, at, layers in (("on a point", (0,), (None,)), ("1/4 behind one", (0.25,), (None,)),
                              ("layer of 1 to 4 points, from half-way on", (0.5,), (1, 2, 4)),
                              ("layer of 1/2 point, anywhere", places, (0.5,)), ("of 1 to 4 points, anywhere", places, (1, 2, 4))):
         for step in ((2, 1), (10, 1))[:1 if layers == (None,) else 2]:
