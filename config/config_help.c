@@ -95,13 +95,13 @@ static void help_markdown(FILE *to) {
   fprintf(
       to,
       "# Configuration keys\n\n"
-      "`stencil --help=markdown` prints this page from `config/config_keys.h`; a test compares the two.\n"
+      "For those who write a configuration. `stencil --help=markdown` prints this page.\n"
       "\nThe file is INI: `[section]`, `key = value`, comments after `;` or `#`. Units are SI. "
       "`FILE:/dataset` names\na dataset of an HDF5 file. Relative paths are relative to the working "
       "directory. On the command line,\n`section.key=value` wins over the file. An empty value, `key =`, "
-      "clears what an earlier line or the file\nhas set. An unknown, duplicate or overlong entry is an "
-      "error. `on` may be true or yes,\n`off` false or no. The folder of what is written is made, where its "
-      "parent is there. ~ and $ at the beginning\nof a path are refused: only shells expand them.\n");
+      "clears an earlier one. An unknown, duplicate\nor overlong entry is an error. `on` may be true or yes, "
+      "`off` false or no. The folder of an output is made if its\nparent exists. ~ and $ at the beginning "
+      "of a path are refused: only shells expand them.\n");
   for (const config_key *key = config_keys, *begin = key; key < config_keys + config_key_count; begin = key) {
     fprintf(to, "\n## [%s]\n\n| key | default | unit | value | meaning |\n|---|---|---|---|---|\n",
             help_section_of(key));

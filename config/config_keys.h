@@ -269,10 +269,10 @@ const config_key config_keys[] = {
    .doc = "fraction of the stability bound that dt = auto takes, up to 1"},
   {"time", "dispersion", VALUE_CHOICE, AT(dispersion), .choices = dispersion_choices, .fallback = "removed",
    .only_with = &TERMS, .doc = "what the time step does to frequencies, in traces",
-   .note = "removed: traces are exact to their last sample. For that the run does a few extra steps, which only traces see. In\n"
-           "these a signal from a file is 0 after its last row, which fields feel before the run ends: give signals that last to\n"
-           "its end more rows. In fields and maps a tone has its amplitude and wavelength. Its phase leads by (2 pi f dt)^2 / 24\n"
-           "of the time since the start, a pulse by three times that: 0.4 and 1.2 % at 20 steps a period."},
+   .note = "removed: traces are exact to their last sample, by a few extra steps, which only traces see. A signal from a file is 0\n"
+           "after its last row: give signals that last to the run's end more rows. In fields and maps a tone has its amplitude\n"
+           "and wavelength. Its phase leads by (2 pi f dt)^2 / 24 of the time since the start, a pulse by three times that: 0.4\n"
+           "and 1.2 % at 20 steps a period."},
   {"time", "allow_unstable", VALUE_SWITCH, AT(allow_unstable), .choices = switch_choices, .fallback = "off",
    .only_with = &LAPLACIAN,
    .doc = "take a dt above the stability bound; otherwise it is exit 3"},
@@ -306,12 +306,12 @@ const config_key config_keys[] = {
    .doc = "of the fit, reference_frequency within it"},
   {"medium", "mechanisms", VALUE_INTEGER, AT(mechanisms), .min = 1, .max = MEMORIES_MAX, .fallback = "2",
    .only_with = &ABSORBS, .doc = "relaxations fitted; their accuracy: see the note",
-   .note = "Relaxations are fitted to the law in absorption_band. The log and the files name the fit and its worst\n"
-           "error, for losses from the strongest down to a tenth of it. Over a decade 1, 2, 3 mechanisms are within 47, 3.5,\n"
-           "0.4 % for an absorption_power from 0.25 to 1.5 or a quality. That holds for losses alpha velocity / omega (1 / (2 Q))\n"
-           "of up to 0.01, and 24 steps or more in a period of reference_frequency. A power of 2 is within 3.1 % with 60 steps,\n"
-           "17 % with 20. No sum of relaxations rises faster than f^2: over a band of 1 to 3, 2.25 is 20 % off, 2.5 35 %.\n"
-           "With 2 or 3 mechanisms an error above 5 % is a warning, above 35 % is refused; with 1 above 50 %."},
+   .note = "Relaxations are fitted to the law in absorption_band. The log and the files name the fit and its worst error. Over a\n"
+           "decade 1, 2, 3 mechanisms are within 47, 3.5, 0.4 % for an absorption_power from 0.25 to 1.5 or a quality. This holds\n"
+           "for losses alpha velocity / omega (1 / (2 Q)) of up to 0.01, and 24 steps or more in a period of reference_frequency.\n"
+           "A power of 2 is within 3.1 % with 60 steps, 17 % with 20. No sum of relaxations rises faster than f^2: over a band of\n"
+           "1 to 3, 2.25 is 20 % off, 2.5 35 %. With 2 or 3 mechanisms an error above 5 % is a warning, above 35 % is refused;\n"
+           "with 1 above 50 %."},
 
   {"survey", "shots", VALUE_TEXT, AT(survey_file), .no_bit = true, .expected = "a path", .optional = true, .otherwise = "none",
    .doc = "text file with a line a shot: its source.N, receivers, initial, output.name",
@@ -374,7 +374,7 @@ const config_key config_keys[] = {
   {"source.1", "t0", VALUE_NUMBERS, AT_SOURCE(t0), .range = &CENTER, .compute = config_default_t0, .only_with = &FORMULA,
    .otherwise = "1.5 / f0", .unit = "s", .doc = "time of the peak of the wavelet"},
   {"source.1", "amplitude", VALUE_NUMBERS, AT_SOURCE(amplitude), .range = &FIELD_VALUE, .fallback = "1",
-   .unit = "[u]/m^2", .doc = "scale of s(t), which a note in docs/CONFIG.md explains",
+   .unit = "[u]/m^2", .doc = "scale of s(t); see the note in docs/CONFIG.md",
    .note = "A source adds dt^2 velocity^2 s(t) to u' at its point, as Devito does: u_tt = velocity^2 (lap u + s). So s(t) has\n"
            "the unit of u per m^2. It is a point source of strength s dx dy dz: where the spacing is halved, u is an eighth (in 2D\n"
            "a quarter)."},
@@ -385,13 +385,12 @@ const config_key config_keys[] = {
   {"sources", "signals", VALUE_VARIANT, AT(sources_signals_file), .choices = dataset_choices, .only_with = &LISTED,
    .required = true,
    .unit = "[u]/m^2", .doc = "their s(t): `steps` rows or more by n or by 1; see the note",
-   .note = "Row i of signals is s(i dt). Where a dataset `time` lies beside it, of as many even times (s), s is band-limited\n"
-           "between the rows. Outside it is 0 (imposed: free). Rows beyond the run count only where dispersion is removed:\n"
-           "signals are transformed over their own length."},
+   .note = "Row i of signals is s(i dt). A dataset `time` in the same group, of as many even times (s), makes s band-limited\n"
+           "between the rows. Outside them s is 0 (imposed: free). Rows beyond the run count only if dispersion is removed."},
   {"sources", "mode", VALUE_CHOICE, AT(sources_mode), .choices = mode_choices, .fallback = "add", .only_with = &LISTED,
    .doc = "what the signals of positions do",
-   .note = "Imposed signals are in the unit of u. They replace what the scheme and other sources give, in images at faces too.\n"
-           "Two on one point are refused. On a dirichlet face the field stays 0."},
+   .note = "Imposed signals are in the unit of u and replace the field, in images at faces too. Two on one point are refused. On\n"
+           "a dirichlet face the field stays 0."},
   {"sources", "strength", VALUE_CHOICE, AT(sources_strength), .choices = strength_choices, .fallback = "node",
    .only_with = &SOURCES_KEY,
    .doc = "what the size of signals means, of [source.N] too",
@@ -420,9 +419,9 @@ const config_key config_keys[] = {
   {"gradient", "observed", VALUE_VARIANT, AT(gradient_observed), .choices = dataset_choices, .only_with = &REVERSIBLE,
    .otherwise = "no gradient",
    .doc = "traces to compare with, as in PATH.receivers.h5:/u",
-   .note = "The run goes on with the way back, and writes dJ/dvelocity to PATH.gradient.h5. docs/GRADIENT.md says what must lie\n"
-           "beside the dataset. In a survey {name} stands for a shot's name, and the sum over its shots is written. Where dt is\n"
-           "auto it is that of the observed traces."},
+   .note = "The run writes dJ/dvelocity to PATH.gradient.h5. docs/GRADIENT.md names the datasets that `observed` needs beside it.\n"
+           "In a survey {name} stands for a shot's name, and the sum over its shots is written. dt = auto takes dt from the\n"
+           "observed traces."},
   {"gradient", "adjoint_source", VALUE_VARIANT, AT(gradient_residual), .choices = dataset_choices,
    .only_with = &REVERSIBLE,
    .doc = "dJ/d(trace as written), in place of observed"},
@@ -466,8 +465,8 @@ const config_key config_keys[] = {
    .doc = "save the field of the last step even where it is no multiple of every"},
   {"output", "replace", VALUE_SWITCH, AT(output_replace), .no_bit = true, .choices = switch_choices, .fallback = "off",
    .doc = "delete an earlier run's files once new ones are there; off: move them aside",
-   .note = "replace: only checkpoints are moved aside to PATH.oldN.*. New files take the place of old ones as they are written.\n"
-           "Other old files are deleted once the run, or the shot, is done; where it fails or is killed, they stay."},
+   .note = "replace: only checkpoints are moved aside to PATH.oldN.*. New files replace old ones as they are written. Other old\n"
+           "files are deleted once the run, or the shot, is done; if it fails or is killed, they stay."},
   {"output", "box", VALUE_NUMBERS, AT(output_box), .range = &POSITION, .compute = config_default_box, .optional = true,
    .otherwise = "the grid", .unit = "m", .doc = "x0 x1 y0 y1 z0 z1: of fields only the points in there are saved",
    .note = "box and stride make saved fields smaller (docs/FILES.md). Statistics are of the whole field. Checkpoints, maps and\n"
@@ -479,10 +478,10 @@ const config_key config_keys[] = {
 
   {"maps", "quantities", VALUE_TEXT, AT(maps_quantities), .expected = "max, min and rms, or some of them", .optional = true,
    .otherwise = "none", .doc = "over the steps: the greatest, the least, the root of the mean square",
-   .note = "They go to PATH.maps.hdf (docs/FILES.md). Each step that counts stands for the time to the next one. Where dispersion\n"
-           "is removed from traces, dft takes f where the steps have it: 2 asin(pi f dt) / dt for 2 pi f, and step n stands for the\n"
-           "time n dt / c, c^2 = 1 - (pi f dt)^2. So pulses and tones have their amplitude. max, min and rms are of what the steps\n"
-           "give. Memory: 4 bytes a point for max and min each, 8 for rms and each frequency. plot.py maps draws the file."},
+   .note = "PATH.maps.hdf has the maps (docs/FILES.md). Each step that counts stands for the time to the next one. With dispersion\n"
+           "removed, dft corrects f for the time step, to asin(pi f dt) / (pi dt), and the time of step n to n dt / c,\n"
+           "c^2 = 1 - (pi f dt)^2: pulses and tones have their amplitude. max, min and rms are of the steps as they are. Memory:\n"
+           "4 bytes a point for max and min each, 8 for rms and each frequency. plot.py maps draws the file."},
   {"maps", "dft", VALUE_NUMBERS, AT(maps_dft), .range = &POSITIVE, .optional = true, .most = true, .otherwise = "none",
    .unit = "Hz", .doc = "frequencies, at most 8, of a discrete Fourier transform over the steps"},
   {"maps", "from", VALUE_NUMBERS, AT(maps_from), .range = &SECONDS, .fallback = "0", .only_with = &MAPS,

@@ -211,13 +211,6 @@ def mirrors(program):
 
 
 @section
-def around(program):
-    traces, fields = study_waves.around(program)
-    return table(["a shot moved across periodic faces", "largest relative change"],
-                 say("around", [["traces of 20 receivers", f"{traces:.1e}"], ["last field", f"{fields:.1e}"]]))
-
-
-@section
 def conserved(program):
     rows = []
     figure, axes = plt.subplots(figsize=(7, 3.2), layout="constrained")
