@@ -15,6 +15,7 @@ from harness import SOURCE, case, check, h5py, main, np, same_bits, write_field
 if h5py is not None:
     import study_absorbing
     import study_oracle
+    import study_ultrasound
     import study_waves
     from analytic import misfit, slope
     from study_convergence import FAMILIES, in_space, in_time
@@ -107,11 +108,15 @@ def dispersion(program):
 
 @case
 def bowl(program):
-    """400 elements between points, 5 points per wavelength: their focus."""
+    """Elements between points: the focus of 400 at 5 points per wavelength; of bowls and pistons at 6, beside theory."""
     for how, least, most in (("sinc", 0.99, 1.01), ("linear", 0.5, 0.93)):
         found = study_waves.bowl(program, how)
         print(f"{how}: {100 * (found - 1):+.2f} % of the focus")
         check(least <= found <= most, f"{how}: {found} of the focus, not {least} to {most}")
+    for options, limit in (({}, 0.005), ({"tone": True}, 0.005), ({"curvature": None, "wall": True}, 0.015)):
+        focus, axis, _ = study_ultrasound.radiated(program, 6, **options)
+        below(f"ultrasound {options}: error of the greatest amplitude on the axis", abs(focus), limit)
+        below("rms error along the axis", axis, 0.025)
 
 
 def same_traces(program, keys, positions, np_=0):
@@ -232,6 +237,8 @@ def density_step(program):
     below("a layer of 2 points", study_waves.density_step(program, 2, thickness=2), 0.006)
     below("1/4 behind a point, averages over cells", study_waves.density_step(program, 2, "off", place=0.25, averages=True), 0.11)
     check(study_waves.density_step(program, 2, "off", place=0.25) > 0.3, "1/4 behind a point, values at points")
+    bone = [abs(study_ultrasound.layered(program, 6, 0.5, (4e-3, 1.5e-3, 3.5e-3, 1.5e-3), False, how)).max() for how in ("on", "off")]
+    check(bone[0] < 0.015 < 0.05 < bone[1], f"behind layers of bone: errors {bone} with averaging on and off")
 
 
 @case
