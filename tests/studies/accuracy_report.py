@@ -157,7 +157,7 @@ def interfaces(program):
     for name, at, layers in (("on a point", (0,), (None,)), ("1/4 behind one", (0.25,), (None,)),
                              ("layer of 1 to 4 points, from half-way on", (0.5,), (1, 2, 4)),
                              ("layer of 1/2 point, anywhere", places, (0.5,)), ("of 1 to 4 points, anywhere", places, (1, 2, 4))):
-        for step in ((2, 1), (10, 1))[:1 if layers == (None,) else 2]:
+        for step in ((2, 1), (10, 1))[:1 if layers in ((None,), (0.5,)) else 2]:
             rows.append(say("interfaces", [name, step[0], *(f"{value:.{1 if value < 9.95 else 0}f} %" for value in plane(at, layers, *step))]))
     for name, inside, degrees in (("tilted by 20 degrees", study_waves.tilted(20), 20), ("by 45 degrees", study_waves.tilted(45), 45),
                                   ("a disc", study_waves.disc, 20)):
