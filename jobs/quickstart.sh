@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# From a fresh clone to a picture: installs what is missing, builds, makes a model of the subsurface, runs a seismic shot
-# over it on two ranks (config/shot.ini) and draws the wave and the seismogram. Everything lands in build/.
-#   jobs/quickstart.sh [section.key=value ...]      e.g. jobs/quickstart.sh source.1.f0=10 "source.1.position=1200 320 16"
+# From a fresh clone to a picture: installs missing packages, builds, makes a model of the subsurface, runs a seismic
+# shot over it on two ranks (config/shot.ini) and draws the wave and the seismogram. Everything lands in build/.
+#   jobs/quickstart.sh [section.key=value ...]      e.g. jobs/quickstart.sh "source.1.position=1200 320 16"
 #   RANKS=4 jobs/quickstart.sh
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."

@@ -174,12 +174,12 @@ def bone(program):
     ways, rows = [(averages, how) for averages in (False, True) for how in ("on", "off")], []
     skull = np.array([4, 1.5, 3.5, 1.5]) * 1e-3
     for points, finer in ((6, 5), (8, 4), (10, 3)):
-        random, whole = np.random.default_rng(5), np.round(skull * points / study_ultrasound.WAVE) * study_ultrasound.WAVE / points
+        random, h = np.random.default_rng(5), study_ultrasound.WAVE / points
         draws = [(random.random(), skull * random.uniform(0.8, 1.25, 4)) for _ in range(8)]
         exact, cells = study_ultrasound.head(program, points, True, "off", finer), []
         for way in ways:
             rms = [100 * np.sqrt(np.mean([study_ultrasound.layered(program, points, *layer, *way)**2 for layer in layers]))
-                   for layers in ([(0.5, whole)], draws)]
+                   for layers in ([(0.5, np.round(skull / h) * h)], draws)]
             found = study_ultrasound.head(program, points, *way)
             rms.append(100 * np.linalg.norm(found - exact) / np.linalg.norm(exact))
             cells.append("; ".join(f"{each:.1f}" for each in rms) + f" ({100 * (found.max() / exact.max() - 1):+.0f})")
