@@ -138,8 +138,15 @@ static int load_other_fields(propagator *p, error *e) {
   return 0;
 }
 
+/* Are the field, its ghosts and what sources impose at step 0 zeros? Then so is the field before. */
+static bool load_is_silent(const config *c) {
+  const bool zero = c->initial == INITIAL_ZERO || (c->initial == INITIAL_NUMBER && c->initial_number == 0);
+  return zero && c->boundary_value == 0 && c->sources_mode != SOURCES_IMPOSE;
+}
+
 /* The field one step before the first; those before it are as the first. */
 static int load_previous(propagator *p, const propagator_input *from, error *e) {
+  if (p->config->previous == PREVIOUS_REST && load_is_silent(p->config)) return 0;
   if (p->config->previous == PREVIOUS_REST) {
     kernel_args args = p->stepper.args;
     args.in = stepper_field(&p->stepper, 0);
