@@ -201,15 +201,6 @@ static void engine_point(engine *g) {
   g->args.terms.loss = engine_points(g, MEDIUM_LOSSES);
 }
 
-int engine_replan(engine *g, error *e) {
-  physics_close(&g->physics);
-  TRY(physics_plan(&g->physics, g->config, g->files, &g->io, g->setup.dt_before, e));
-  physics_args(&g->physics, g->config, &g->slab, &g->args);
-  engine_point(g);
-  g->loaded = false;
-  return 0;
-}
-
 int engine_open(engine *g, error *e) {
   const size_t bytes = slab_floats(&g->slab) * sizeof(float);
   float ghosts[FACE_COUNT];
@@ -301,11 +292,21 @@ static int engine_load_model(engine *g, int i, error *e) {
   return e->id;
 }
 
+/* Reads the range once more, too: engine_reload needs it. */
+static int engine_load_medium(engine_medium *m, error *e) {
+  engine *g = m->g;
+  medium_range *range = &g->physics.medium[m->i];
+  const uint64_t digest = range->digest;
+  const enum medium which = EQUATIONS[g->config->equation].medium[m->i];
+  const model_target to = {.next = engine_take_medium, .context = m};
+  model_read(&to, range, g->config, which, g->files, &g->io, e);
+  range->digest = digest;
+  return error_agree(e, g->comm);
+}
+
 int engine_load(engine *g, error *e) {
   if (g->loaded) return 0;
   for (int i = 0; i < MEDIUM_FIELDS; i++) {
-    double number;
-    const char *dataset = i < EQUATION_MEDIA ? physics_medium(g->config, i, &number) : NULL;
     engine_medium medium = {g, i};
     g->transfer.field = g->medium[i];
     if (!g->medium[i]) continue;
@@ -313,12 +314,17 @@ int engine_load(engine *g, error *e) {
       engine_load_model(g, i, e);
       TRY(error_agree(e, g->comm));
     } else
-      TRY(engine_read_field(g, dataset, model_quantity(EQUATIONS[g->config->equation].medium[i]),
-                            engine_take_medium, &medium, e));
+      TRY(engine_load_medium(&medium, e));
   }
   physics_loaded(&g->physics, g->config);
   g->loaded = true;
   return 0;
+}
+
+int engine_reload(engine *g, error *e) {
+  g->loaded = false;
+  TRY(engine_load(g, e));
+  return physics_check(&g->physics, g->config, e);
 }
 
 int engine_choose(engine *g, stepper *s, wavefront *front, error *e) {

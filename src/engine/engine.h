@@ -51,13 +51,13 @@ typedef struct engine {
 int engine_plan(engine *g, const engine_setup *setup, error *e);
 /* Exit 1 where the engine's schedule cannot honour what this configuration of a shot asks for. */
 int engine_honours(const engine *g, const config *shot, error *e);
-/* Reads the range of the media again, which engine_load then reads again, too: their values may be others. The time step, the
- * configuration and all that is planned with a velocity as number stay. */
-int engine_replan(engine *g, error *e);
 /* Takes the memory of a planned engine. */
 int engine_open(engine *g, error *e);
 /* Reads the media, once: later calls do nothing. */
 int engine_load(engine *g, error *e);
+/* Reads them again: their values may be others, unless there is a model (physics/model.h). Exit 3 where dt, which stays, is
+ * above their bound. */
+int engine_reload(engine *g, error *e);
 /* Chooses the kernels and the steps of a pass, once: later calls do nothing. Measures steps of `s`, whose fields they
  * overwrite (tune.h, wavefront.h); clears its layers. `front`: of s. */
 int engine_choose(engine *g, stepper *s, wavefront *front, error *e);

@@ -19,7 +19,7 @@ typedef struct model_reader {
   const medium_row *medium;
   const slab *slab;
   const char *dataset;
-  float *to;            /* own planes; NULL: only the range */
+  model_target to;
   pthread_mutex_t lock; /* of these: */
   float min, max;
   uint64_t digest; /* a sum, so that it does not depend on the partition */
@@ -33,6 +33,7 @@ static int model_take_values(void *context, int z, int planes, float *values, er
   size_t row = (size_t)c->nx, plane = row * (size_t)c->ny;
   uint64_t first = (uint64_t)(x->slab->z0 + z) * plane, digest = 0;
   float min = INFINITY, max = -INFINITY;
+  const bool digests = !x->to.next;
   for (size_t i = 0; i < plane * (size_t)planes; i++) {
     float v = values[i];
     if (v < 0 || (positive && v == 0))
@@ -40,32 +41,40 @@ static int model_take_values(void *context, int z, int planes, float *values, er
                   x->slab->z0 + z + (int)(i / plane), (int)(i % plane / row), (int)(i % row));
     if (v < min) min = v;
     if (v > max) max = v;
+    if (!digests) continue;
     uint32_t bits;
     memcpy(&bits, &v, sizeof bits);
     digest += mix64(mix64(first + i) ^ bits);
   }
-  if (x->to) memcpy(x->to + (size_t)z * plane, values, plane * (size_t)planes * sizeof *values);
+  if (x->to.to) memcpy(x->to.to + (size_t)z * plane, values, plane * (size_t)planes * sizeof *values);
   pthread_mutex_lock(&x->lock);
   x->min = fminf(x->min, min);
   x->max = fmaxf(x->max, max);
   x->digest += digest;
   pthread_mutex_unlock(&x->lock);
-  return 0;
+  return x->to.next ? x->to.next(x->to.context, z, planes, values, e) : 0;
 }
 
 enum quantity model_quantity(enum medium which) {
   return (enum quantity)(QUANTITY_OF_MEDIUM + (int)which);
 }
 
-int model_read(float *to, medium_range *r, const config *c, enum medium which, const files *files,
-               const field_io *io, error *e) {
+int model_read(const model_target *to, medium_range *r, const config *c, enum medium which,
+               const files *files, const field_io *io, error *e) {
   const config_medium *given = &c->media[which];
   const size_t points = (size_t)c->nx * (size_t)c->ny * (size_t)io->slab->nz;
   *r = (medium_range){given->number, given->number, 0};
-  for (size_t i = 0; to && !given->file[0] && i < points; i++) to[i] = (float)given->number;
+  for (size_t i = 0; to && to->to && !given->file[0] && i < points; i++) to->to[i] = (float)given->number;
   if (!given->file[0]) return 0;
-  model_reader x = {c,        &MEDIA[which], io->slab, given->file, to, PTHREAD_MUTEX_INITIALIZER,
-                    INFINITY, -INFINITY,     0};
+  model_reader x = {c,
+                    &MEDIA[which],
+                    io->slab,
+                    given->file,
+                    to ? *to : (model_target){NULL},
+                    PTHREAD_MUTEX_INITIALIZER,
+                    INFINITY,
+                    -INFINITY,
+                    0};
   const request_own own = {.io = io, .sink = model_take_values, .context = &x};
   const request medium = {FILES_READ_FIELD, .path = given->file, .quantity = model_quantity(which),
                           .own = own};
@@ -454,12 +463,12 @@ static int model_find(model *m, const config *c, const files *files, const field
                       float *const given[2], error *e) {
   float *const v = given[0], *const rho = given[1];
   const enum medium strength = config_has_medium(c, MEDIUM_QUALITY) ? MEDIUM_QUALITY : MEDIUM_ABSORPTION;
-  model_read(v, &m->given, c, MEDIUM_VELOCITY, files, io, e);
+  model_read(&(model_target){.to = v}, &m->given, c, MEDIUM_VELOCITY, files, io, e);
   TRY(error_agree(e, files->compute));
-  if (rho) model_read(rho, &m->density, c, MEDIUM_DENSITY, files, io, e);
+  if (rho) model_read(&(model_target){.to = rho}, &m->density, c, MEDIUM_DENSITY, files, io, e);
   TRY(error_agree(e, files->compute));
   if (m->absorbs) {
-    model_read(m->loss, &m->strength, c, strength, files, io, e);
+    model_read(&(model_target){.to = m->loss}, &m->strength, c, strength, files, io, e);
     TRY(error_agree(e, files->compute));
     TRY(model_find_losses(m, c, files, io->slab, v, e));
   }

@@ -63,9 +63,15 @@ void model_close(model *m);
 void model_axes(density_axis axis[3], const config *c);
 /* What a dataset of a medium measures. */
 enum quantity model_quantity(enum medium which);
-/* Reads a medium into `to` (own planes; NULL: only the range). Values must be above 0, or at least 0 where it may be. Collective,
+/* Where the values of a medium go besides. */
+typedef struct model_target {
+  float *to;        /* own planes; NULL: nowhere */
+  field_sink *next; /* NULL, or gets them, and may spoil them; the range has no digest then */
+  void *context;    /* of next */
+} model_target;
+/* Reads a medium into `to` (NULL: only the range). Values must be above 0, or at least 0 where it may be. Collective,
  * not agreed. */
-int model_read(float *to, medium_range *r, const config *c, enum medium which, const files *files,
-               const field_io *io, error *e);
+int model_read(const model_target *to, medium_range *r, const config *c, enum medium which,
+               const files *files, const field_io *io, error *e);
 
 #endif

@@ -87,6 +87,11 @@ static int physics_plan_time(physics *p, const config *c, double dt_before, erro
   return 0;
 }
 
+int physics_check(physics *p, const config *c, error *e) {
+  TRY(physics_find_bound(p, c, NULL, NULL, e));
+  return p->dt > p->bound * (1 + 1e-12) && !c->allow_unstable ? physics_refuse_dt(p, c, e) : 0;
+}
+
 int physics_plan(physics *p, const config *c, const files *files, const field_io *io, double dt_before,
                  error *e) {
   *p = (physics){.form = physics_form(c)};

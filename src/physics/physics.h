@@ -49,6 +49,8 @@ int physics_plan(physics *p, const config *c, const files *files, const field_io
 /* Frees what only loading needs: all arrays, but for those that the gradient's chain rule asks for (chain.h). */
 void physics_loaded(physics *p, const config *c);
 void physics_close(physics *p);
+/* Exit 3 where dt is above the bound of the ranges that p->medium has now, and that is not allowed. Not where there is a model. */
+int physics_check(physics *p, const config *c, error *e);
 
 /* What kernels get of a value of medium i, rounded once. `times`: what absorption changes the factor by; else 1. */
 float physics_factor(const physics *p, const config *c, int i, double medium, double times);

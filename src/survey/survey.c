@@ -418,7 +418,7 @@ int survey_again(survey *v, error *e) {
   v->queue = NULL;
   v->over = false, v->taken = 0, v->done = (announce_shots){0};
   if (peer && peer->adopt) TRY(peer->adopt(v->engine.dev, e));
-  TRY(engine_replan(&v->engine, e));
+  TRY(engine_reload(&v->engine, e));
   return survey_do_several(v, e);
 }
 

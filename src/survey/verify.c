@@ -105,7 +105,7 @@ static int verify_begin(verify *v, error *e) {
   if (!v->m || !v->start || !v->velocity || !v->weight)
     FAIL(e, OUT_OF_MEMORY, 4 * v->points * sizeof *v->m, "the tests of a gradient");
   TRY(error_agree(e, g->comm));
-  model_read(v->velocity, &range, g->config, MEDIUM_VELOCITY, g->files, &g->io, e);
+  model_read(&(model_target){.to = v->velocity}, &range, g->config, MEDIUM_VELOCITY, g->files, &g->io, e);
   return error_agree(e, g->comm);
 }
 
