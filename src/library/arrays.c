@@ -15,13 +15,15 @@ enum { BLOCK = 1 << 18 /* numbers that a thread moves at a time */ };
 
 void arrays_open(arrays *a) {
   pthread_mutex_init(&a->lock, NULL);
-  pthread_mutex_init(&a->adding, NULL);
+  pthread_mutex_init(&a->asking, NULL);
+  for (int i = 0; i < ARRAYS_ADDING; i++) pthread_mutex_init(&a->adding[i], NULL);
 }
 
 void arrays_close(arrays *a) {
   for (int i = 0; i < GRADIENT_FIELDS; i++) free(a->sums[i].sums);
   pthread_mutex_destroy(&a->lock);
-  pthread_mutex_destroy(&a->adding);
+  pthread_mutex_destroy(&a->asking);
+  for (int i = 0; i < ARRAYS_ADDING; i++) pthread_mutex_destroy(&a->adding[i]);
 }
 
 void arrays_take(arrays *a, const arrays *call) {
@@ -102,16 +104,6 @@ static int array_refuse(const char *name, const char *expected, const stencil_ar
   return FAIL(e, LIBRARY_SHAPE, name, expected, array_shape(a->axes, a->shape, found));
 }
 
-/* Numbers of an array on the host, from the first on; *held: a copy to be freed, where it is on a device. */
-static const void *array_on_host(const stencil_array *a, void **held, error *e) {
-  const size_t bytes = (size_t)array_count(a) * array_size(a);
-  *held = NULL;
-  if (a->device == STENCIL_HOST) return a->data;
-  char *copy;
-  if (!ALLOC(e, copy, bytes, "a copy of an array")) device_array_get(copy, a->data, bytes, a->device, e);
-  return *held = copy;
-}
-
 /* --- a field ------------------------------------------------------------------------------------------------------ */
 
 /* Is that the shape (nz, ny, nx) but for axes of one point? */
@@ -130,9 +122,8 @@ static bool array_fits(const stencil_array *a, const int64_t shape[3]) {
 typedef struct arrays_planes {
   const request *r;
   const stencil_array *a;
-  const void *from; /* on the host: the first own plane */
-  int each, nz;     /* planes at a time; own planes */
-  size_t plane;     /* points */
+  int each, nz; /* planes at a time; own planes */
+  size_t plane; /* points */
   pthread_mutex_t lock;
   error failed; /* guarded by it */
 } arrays_planes;
@@ -150,24 +141,43 @@ static int64_t array_floats(const stencil_array *a, const void *from, size_t cou
   return wrong;
 }
 
-static void arrays_give_planes(void *context, int i) {
-  arrays_planes *p = context;
+/* Numbers of the array from `first` on; *held: a copy to be freed, where they are on a device. */
+static const void *array_block(const stencil_array *a, size_t first, size_t count, void **held, error *e) {
+  const char *from = (const char *)a->data + first * array_size(a);
+  char *copy;
+  *held = NULL;
+  if (a->device == STENCIL_HOST) return from;
+  if (!ALLOC(e, copy, count * array_size(a), "a copy of an array"))
+    device_array_get(copy, from, count * array_size(a), a->device, e);
+  return *held = copy;
+}
+
+static int arrays_give_block(const arrays_planes *p, int z, int planes, error *e) {
   const request_own *own = &p->r->own;
   const slab *s = own->io->slab;
-  const int z = i * p->each, planes = smaller(p->each, p->nz - z);
-  const size_t first = (size_t)z * p->plane, count = (size_t)planes * p->plane;
-  error e = {0};
+  const size_t count = (size_t)planes * p->plane;
+  const int64_t plane = (int64_t)p->plane;
   float *values;
-  if (!ALLOC(&e, values, count, "planes of an array")) {
-    const int64_t wrong = array_floats(p->a, (const char *)p->from + first * array_size(p->a), count, values);
-    const int64_t plane = (int64_t)p->plane;
+  void *held;
+  const void *from = array_block(p->a, (size_t)(s->z0 + z) * p->plane, count, &held, e);
+  if (!e->id && !ALLOC(e, values, count, "planes of an array")) {
+    const int64_t wrong = array_floats(p->a, from, count, values);
     if (wrong < 0)
-      own->sink(own->context, z, planes, values, &e);
+      own->sink(own->context, z, planes, values, e);
     else
-      FAIL(&e, FIELD_NO_VALUE, p->r->path, isnan(values[wrong]) ? "NaN" : "Inf, or a value beyond float32,",
+      FAIL(e, FIELD_NO_VALUE, p->r->path, isnan(values[wrong]) ? "NaN" : "Inf, or a value beyond float32,",
            s->z0 + z + (int)(wrong / plane), (int)(wrong % plane / s->nx), (int)(wrong % s->nx));
+    free(values);
   }
-  free(values);
+  free(held);
+  return e->id;
+}
+
+static void arrays_give_planes(void *context, int i) {
+  arrays_planes *p = context;
+  const int z = i * p->each;
+  error e = {0};
+  arrays_give_block(p, z, smaller(p->each, p->nz - z), &e);
   pthread_mutex_lock(&p->lock);
   if (!p->failed.id) p->failed = e;
   pthread_mutex_unlock(&p->lock);
@@ -178,17 +188,13 @@ static int arrays_read_field(const arrays *all, const files *f, const request *r
   const int64_t shape[3] = {s->nz_global, s->ny, s->nx};
   const stencil_array *a = arrays_find(all, r->path);
   char expected[SHAPE_ROOM];
-  void *held;
   if (!a) return FAIL(e, LIBRARY_NO_ARRAY, r->path);
   if (!array_fits(a, shape)) return array_refuse(r->path, array_shape(3, shape, expected), a, e);
   const size_t plane = (size_t)s->ny * (size_t)s->nx;
   arrays_planes p = {.r = r, .a = a, .nz = s->nz, .plane = plane, .lock = PTHREAD_MUTEX_INITIALIZER};
   p.each = larger(1, (int)(BLOCK / plane));
-  const char *numbers = array_on_host(a, &held, e);
-  p.from = numbers + (size_t)s->z0 * plane * array_size(a);
-  if (!e->id) thread_each(f->access->threads, (s->nz + p.each - 1) / p.each, arrays_give_planes, &p);
-  free(held);
-  if (!e->id) *e = p.failed;
+  thread_each(f->access->compressors, (s->nz + p.each - 1) / p.each, arrays_give_planes, &p);
+  *e = p.failed;
   return e->id;
 }
 
@@ -246,7 +252,7 @@ static int arrays_read_table(const arrays *all, const request *r, error *e) {
   const bool beside = !strchr(key, '.');
   if (!a) return r->form.optional || beside ? 0 : FAIL(e, LIBRARY_NO_ARRAY, r->path);
   TRY(arrays_shape_table(r, a, t, e));
-  const void *from = array_on_host(a, &held, e);
+  const void *from = array_block(a, 0, (size_t)array_count(a), &held, e);
   if (!e->id && t->rows) arrays_fill_table(r, a, from, t, e);
   free(held);
   if (e->id) table_free(t);
@@ -367,11 +373,14 @@ static void arrays_put_plane(const arrays_field *f, int z, const float *values) 
   }
 }
 
-static void arrays_add_planes(const arrays_field *f, int64_t first, const float *values, int64_t count) {
+/* Of block `number`. */
+static void arrays_add_planes(const arrays_field *f, int number, int64_t first, const float *values,
+                              int64_t count) {
+  pthread_mutex_t *lock = &f->a->adding[number % ARRAYS_ADDING];
   if (!f->sum || !f->sum->sums) return;
-  pthread_mutex_lock(&f->a->adding);
+  pthread_mutex_lock(lock);
   for (int64_t i = 0; i < count; i++) exact_add(&f->sum->sums[first + i], values[i]);
-  pthread_mutex_unlock(&f->a->adding);
+  pthread_mutex_unlock(lock);
 }
 
 static void arrays_take_planes(void *context, int i) {
@@ -384,7 +393,7 @@ static void arrays_take_planes(void *context, int i) {
   if (!ALLOC(&e, values, planes * plane, "planes of a result") &&
       !f->from->source(f->from->context, z, planes, values, &e)) {
     for (int k = 0; k < planes; k++) arrays_put_plane(f, s->z0 + z + k, values + k * plane);
-    arrays_add_planes(f, z * plane, values, planes * plane);
+    arrays_add_planes(f, i, z * plane, values, planes * plane);
   }
   free(values);
   pthread_mutex_lock(&f->lock);
@@ -396,26 +405,35 @@ static int arrays_write_part(arrays_field *f, const files *on, error *e) {
   const int64_t plane = (int64_t)f->slab->ny * f->slab->nx * f->apart;
   f->each = larger(1, (int)(BLOCK / plane));
   if (f->to || (f->sum && f->sum->sums))
-    thread_each(on->access->threads, (f->slab->nz + f->each - 1) / f->each, arrays_take_planes, f);
+    thread_each(on->access->compressors, (f->slab->nz + f->each - 1) / f->each, arrays_take_planes, f);
   if (!e->id) *e = f->failed;
   return e->id;
 }
 
-/* The sum over the shots has its place as soon as the first shot has such a field. A single shot is the sum. */
+/* The sum over the shots gets its place as soon as the first shot has such a field. */
 static int arrays_find_sum(arrays *a, const stencil_result *of_shot, arrays_sum *sum, error *e) {
   stencil_result r = *of_shot;
   arrays_room room = {0};
   r.shot = -1;
-  pthread_mutex_lock(&a->adding);
+  pthread_mutex_lock(&a->asking);
   const bool asks = !sum->asked;
   sum->asked = true;
   if (asks && !arrays_ask_room(a, &r, &room, e) && room.to) {
     sum->points = array_points(&r), sum->to = room.to, sum->device = room.device;
     if (room.device != STENCIL_HOST) free(room.host);
-    ALLOC(e, sum->sums, sum->points, "the sum of gradients");
+    if (a->shot_count > 1) ALLOC(e, sum->sums, sum->points, "the sum of gradients");
   }
-  pthread_mutex_unlock(&a->adding);
+  pthread_mutex_unlock(&a->asking);
   return e->id;
+}
+
+/* A field of the only shot is the sum as well. */
+static int arrays_copy_sum(const arrays *a, const arrays_sum *sum, const arrays_room *field, error *e) {
+  const size_t bytes = (size_t)sum->points * sizeof(float);
+  if (a->shot_count > 1 || !sum->to || e->id) return e->id;
+  if (sum->device != STENCIL_HOST) return device_array_put(sum->to, field->host, bytes, sum->device, e);
+  memcpy(sum->to, field->host, bytes);
+  return 0;
 }
 
 /* Field k of a request, with all its frequencies. *part: the next of its parts. */
@@ -444,12 +462,20 @@ static int arrays_write_named(arrays *a, const files *on, const request *r, int 
       if (strcmp(GRADIENT_NAMES[i].name, n->name) == 0) f.sum = &a->sums[i];
   if (f.sum) TRY(arrays_find_sum(a, &result, f.sum, e));
   TRY(arrays_ask_room(a, &result, &room, e));
+  if (f.sum && f.sum->to && a->shot_count == 1 && !room.host) { /* the caller wants the sum alone */
+    room = (arrays_room){f.sum->to, f.sum->device, (size_t)f.sum->points * sizeof(float), f.sum->to};
+    f.sum = NULL;
+    float *host = NULL;
+    if (room.device != STENCIL_HOST) TRY(ALLOC(e, host, nz * ny * nx, "the gradient"));
+    if (host) room.host = host;
+  }
   const int parts = n->frequencies ? n->frequencies : 1;
   for (int i = 0; i < parts && !e->id; i++) {
     f.from = &r->own.planes[(*part)++];
     f.to = room.host ? (float *)room.host + (int64_t)i * nz * ny * nx * f.apart : NULL;
     arrays_write_part(&f, on, e);
   }
+  if (f.sum) arrays_copy_sum(a, f.sum, &room, e);
   return arrays_give(&room, e);
 }
 
@@ -469,8 +495,21 @@ static int arrays_write_field(arrays *a, const files *on, const request *r, erro
   return m->gradient ? arrays_write_gradient(a, arrays_shot(r->own.io->path), m->gradient, e) : 0;
 }
 
+typedef struct arrays_rounding {
+  const arrays_sum *sum;
+  float *to;
+  _Atomic bool wrong;
+} arrays_rounding;
+
+static void arrays_round(void *context, int i) {
+  arrays_rounding *r = context;
+  const int64_t first = (int64_t)i * BLOCK, end = smaller64(first + BLOCK, r->sum->points);
+  for (int64_t k = first; k < end; k++)
+    if (!isfinite(r->to[k] = exact_value(&r->sum->sums[k]))) r->wrong = true;
+}
+
 /* The exact sums, rounded once. */
-static int arrays_write_sums(arrays *a, error *e) {
+static int arrays_write_sums(arrays *a, const files *f, error *e) {
   for (int i = 0; i < GRADIENT_FIELDS && !e->id; i++) {
     const arrays_sum *s = &a->sums[i];
     arrays_room room = {
@@ -479,10 +518,9 @@ static int arrays_write_sums(arrays *a, error *e) {
     if (!s->sums) continue;
     if (s->device != STENCIL_HOST) TRY(ALLOC(e, host, s->points, "the sum of gradients"));
     if (host) room.host = host;
-    float *to = room.host;
-    for (int64_t k = 0; k < s->points && !e->id; k++)
-      if (!isfinite(to[k] = exact_value(&s->sums[k])))
-        FAIL(e, GRADIENT_NONFINITE, GRADIENT_NAMES[i].name, isnan(to[k]) ? "NaN" : "Inf", 0, 0, (int)k);
+    arrays_rounding r = {.sum = s, .to = room.host};
+    thread_each(f->access->compressors, (int)((s->points + BLOCK - 1) / BLOCK), arrays_round, &r);
+    if (r.wrong) FAIL(e, GRADIENT_NONFINITE, GRADIENT_NAMES[i].name, "NaN or Inf", 0, 0, 0);
     arrays_give(&room, e);
   }
   return e->id;
@@ -503,7 +541,7 @@ static int arrays_perform(const files *f, const request *r, error *e) {
   case FILES_WRITE_FIELD:
     return arrays_write_field(a, f, r, e);
   case FILES_SUM_GRADIENTS:
-    return arrays_write_sums(a, e);
+    return arrays_write_sums(a, f, e);
   case FILES_SPLIT:
     return files_open_parts(f, r->parts, r->own.answer, e);
   case FILES_FIND_SPACE:

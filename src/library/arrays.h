@@ -9,12 +9,12 @@
 #include "io/output/exact_sum.h"
 
 #define ARRAYS_FILE "array:/"
-enum { ARRAYS_NAME = 128 };
+enum { ARRAYS_NAME = 128, ARRAYS_ADDING = 64 };
 
 /* A field of the gradient, summed over the shots. */
 typedef struct arrays_sum {
   int64_t points;
-  exact_sum *sums; /* owned; NULL: the caller wants none */
+  exact_sum *sums; /* owned; NULL: the caller wants none, or there is one shot, whose field it is */
   float *to;       /* what the caller gave, */
   int device;      /* there */
   bool asked;      /* for that */
@@ -27,12 +27,13 @@ typedef struct arrays {
   const stencil_shot *shots;
   int shot_count;
   const stencil_calls *calls;
-  pthread_mutex_t lock; /* of calls, and of the next ones */
-  pthread_mutex_t adding;
-  bool gradient; /* a shot's last result is that, else its traces */
-  bool stopped;  /* by the caller */
-  int done;      /* shots that have all results */
-  double part;   /* of the steps of one that is under way */
+  pthread_mutex_t lock;                  /* of calls, and of the next ones */
+  pthread_mutex_t asking;                /* for sums */
+  pthread_mutex_t adding[ARRAYS_ADDING]; /* to blocks of them */
+  bool gradient;                         /* a shot's last result is that, else its traces */
+  bool stopped;                          /* by the caller */
+  int done;                              /* shots that have all results */
+  double part;                           /* of the steps of one that is under way */
   arrays_sum sums[GRADIENT_FIELDS];
 } arrays;
 
