@@ -143,10 +143,12 @@ static int config_fill_name(config *c, const config_entries *all, const shot_lin
   }
   if (beside) config_default_checkpoint(c, NULL);
   config_place(place, c->survey_file, s->line);
-  const bool observed = !config_fill_pattern(c->gradient_observed, name);
-  if (observed && !config_fill_pattern(c->gradient_residual, name)) return 0;
-  return FAIL(e, CONFIG_TOO_LONG, place, "gradient", observed ? "adjoint_source" : "observed",
-              CONFIG_TEXT - 1);
+  char *const patterns[] = {c->gradient_observed, c->gradient_residual, c->gradient_weights};
+  static const char *const keys[] = {"observed", "adjoint_source", "weights"};
+  for (int i = 0; i < 3; i++)
+    if (config_fill_pattern(patterns[i], name))
+      return FAIL(e, CONFIG_TOO_LONG, place, "gradient", keys[i], CONFIG_TEXT - 1);
+  return 0;
 }
 
 static int config_fill(config *c, config_entries *all, const config_given *given, const shot_line *s,

@@ -28,6 +28,7 @@ enum sources_mode { SOURCES_ADD, SOURCES_IMPOSE };
 enum sources_strength { STRENGTH_NODE, STRENGTH_VOLUME };
 enum gradient_of { GRADIENT_OF_VELOCITY };
 enum misfit_kind { MISFIT_L2 };
+enum missing_kind { MISSING_ERROR, MISSING_NAN };
 enum receivers_kind { RECEIVERS_NONE, RECEIVERS_FILE, RECEIVERS_LINE, RECEIVERS_POINTS };
 enum transport_kind {
   TRANSPORT_AUTO,
@@ -104,8 +105,9 @@ typedef struct config {
   char previous_file[CONFIG_TEXT];
   /* [boundary] */
   enum boundary_kind boundary[FACE_COUNT];
-  double boundary_value; /* of fixed faces */
-  int boundary_width;    /* of absorbing layers, points */
+  double boundary_value;    /* of fixed faces */
+  int boundary_width;       /* of absorbing layers, points */
+  double boundary_velocity; /* m/s, that their profiles are made for; 0: auto */
   /* [source.N], in ascending N; owned, see config_free */
   int source_count;
   source_config *sources;
@@ -126,6 +128,8 @@ typedef struct config {
   /* [gradient]; there is one where `observed` or `residual` is given */
   char gradient_observed[CONFIG_TEXT]; /* FILE:/dataset: the traces that those of the run are compared with */
   char gradient_residual[CONFIG_TEXT]; /* FILE:/dataset: dJ/d(trace as written) */
+  char gradient_weights[CONFIG_TEXT];  /* FILE:/dataset: of the terms of the misfit; empty: all are 1 */
+  enum missing_kind gradient_missing;  /* what NaN in the observed traces is */
   enum gradient_of gradient_of;
   enum misfit_kind gradient_misfit;
   bool gradient_signals, gradient_initial, gradient_image;            /* besides */

@@ -233,8 +233,12 @@ static int check_gradient(checker *k) {
   if (!config_has_gradient(c)) return 0;
   if (c->gradient_observed[0] && c->gradient_residual[0])
     return check_only(k, "gradient", "adjoint_source", "without observed");
-  if (strstr(c->gradient_observed, "{name}") || strstr(c->gradient_residual, "{name}"))
-    with = "with {name} in a survey, whose shots have names";
+  if (c->gradient_residual[0] && (c->gradient_weights[0] || c->gradient_missing != MISSING_ERROR))
+    return check_only(k, "gradient", c->gradient_weights[0] ? "weights" : "missing", "with observed");
+  if (strstr(c->gradient_weights, "{name}")) name = "weights";
+  if (strstr(c->gradient_observed, "{name}") || strstr(c->gradient_residual, "{name}") ||
+      strstr(c->gradient_weights, "{name}"))
+    return check_only(k, "gradient", name, "with {name} in a survey, whose shots have names");
   if (c->survey_on_stop == ON_STOP_CHECKPOINT)
     with = "without [survey] on_stop = checkpoint: shots under way are done anew";
   if (c->checkpoint_every_steps > 0 || c->checkpoint_every_seconds > 0)

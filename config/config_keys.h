@@ -144,6 +144,8 @@ _Static_assert(RECEIVERS_FILE == 1, "dataset_choices");
 static const choice of_choices[] = {WORD("velocity", GRADIENT_OF_VELOCITY, NULL), END};
 static const choice misfit_choices[] = {
   WORD("l2", MISFIT_L2, "half of the sum of squares of what traces differ by, times the interval of samples"), END};
+static const choice missing_choices[] = {
+  WORD("error", MISSING_ERROR, "it is refused"), WORD("nan", MISSING_NAN, "no datum: its term counts 0"), END};
 static const choice line_choices[] = {WORD("x0 y0 z0 x1 y1 z1 n, with n from 1 to 1000000", RECEIVERS_LINE, NULL), END};
 static const choice points_choices[] = {
   WORD("x y z, x y z, ..., at most 200 points", RECEIVERS_POINTS, NULL), END};
@@ -361,6 +363,9 @@ const config_key config_keys[] = {
   {"boundary", "width", VALUE_INTEGER, AT(boundary_width), .min = 1, .max = POINTS_MAX, .fallback = "20",
    .only_with = &ABSORBING_FACE,
    .unit = "points", .doc = "thickness of absorbing layers, which lie inside the grid"},
+  {"boundary", "velocity", VALUE_NUMBERS, AT(boundary_velocity), .range = &POSITIVE, .automatic = true, .fallback = "auto",
+   .only_with = &ABSORBING_FACE,
+   .unit = "m/s", .doc = "what layers take as the greatest; auto: the model's. Give it where models vary"},
 
   {"source.1", "position", VALUE_NUMBERS, AT_SOURCE(position), .range = &CENTER, .required = true,
    .unit = "m",
@@ -425,6 +430,12 @@ const config_key config_keys[] = {
   {"gradient", "adjoint_source", VALUE_VARIANT, AT(gradient_residual), .choices = dataset_choices,
    .only_with = &REVERSIBLE,
    .doc = "dJ/d(trace as written), in place of observed"},
+  {"gradient", "weights", VALUE_VARIANT, AT(gradient_weights), .choices = dataset_choices, .only_with = &GRADIENT,
+   .otherwise = "all 1",
+   .doc = "of the terms of J, >= 0: as observed, or one a trace; {name} as there"},
+  {"gradient", "missing", VALUE_CHOICE, AT(gradient_missing), .choices = missing_choices, .fallback = "error",
+   .only_with = &GRADIENT,
+   .doc = "what NaN in observed is"},
   {"gradient", "of", VALUE_CHOICE, AT(gradient_of), .choices = of_choices, .fallback = "velocity",
    .only_with = &GRADIENT,
    .doc = "what the gradient is with respect to"},

@@ -117,7 +117,8 @@ static bool print_is_of_shot(const config_key *key) {
                     (strcmp(key->section, "output") == 0 || strcmp(key->section, "checkpoint") == 0);
   return path || config_is_of_shot(key) || key->of_source ||
          key->offset == offsetof(config, gradient_observed) ||
-         key->offset == offsetof(config, gradient_residual);
+         key->offset == offsetof(config, gradient_residual) ||
+         key->offset == offsetof(config, gradient_weights);
 }
 
 /* Prints the keys from `key` on that share its section, of the config or of source number `at`, the first being 0.

@@ -20,6 +20,7 @@ typedef struct table_form {
   bool empty;    /* no rows, too */
   bool words;    /* table.dispersion and table.equation are asked for */
   bool parts;    /* a table_sink gets the values, which may be any number */
+  bool gaps;     /* NaN is a value, too */
   int64_t most;  /* rows beyond these are not read; 0: all are */
 } table_form;
 

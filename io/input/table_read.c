@@ -33,6 +33,7 @@ static int table_check_shape(const input *in, table_form form, table *t, error *
 typedef struct table_source {
   input in;
   int64_t rows, columns;
+  bool gaps;
 } table_source;
 
 static void table_plan_parts(table_source *s, const table *t) {
@@ -69,6 +70,7 @@ static int table_read_part(const table_source *s, const table_part *p, double *v
   for (int64_t i = 0; i < p->rows * p->columns; i++) {
     const double v = values[i];
     const int64_t row = p->row + i / p->columns;
+    if (s->gaps && isnan(v)) continue;
     const missing_range *r = missing_find(&s->in.missing, (float)v);
     if (r) return FAIL(e, TABLE_MISSING, name, missing_text(r, (float)v, found), row, s->in.file);
     if (!isfinite(v)) return FAIL(e, TABLE_NO_VALUE, name, isnan(v) ? "NaN" : "Inf", row);
@@ -122,7 +124,7 @@ static int table_take(MPI_Comm comm, const table_source *s, table_form form, con
 
 int table_read(MPI_Comm comm, const char *dataset, table_form form, const table_sink *parts, table *t,
                error *e) {
-  table_source s = {.in = {.opened = H5I_INVALID_HID, .dataset = H5I_INVALID_HID}};
+  table_source s = {.gaps = form.gaps, .in = {.opened = H5I_INVALID_HID, .dataset = H5I_INVALID_HID}};
   int rank = 0;
   *t = (table){0};
   MPI_TRY(e, MPI_Comm_rank(comm, &rank));

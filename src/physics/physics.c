@@ -200,7 +200,8 @@ void physics_args(const physics *p, const config *c, const slab *s, kernel_args 
     a->terms.a[l] = (float)p->model.fit.a[l], a->terms.b[l] = (float)p->model.fit.b[l];
 }
 
-double physics_fastest(const physics *p) {
+double physics_fastest(const physics *p, const config *c) {
+  if (c->boundary_velocity > 0) return c->boundary_velocity;
   return p->model.needed ? p->model.fastest : p->medium[0].max;
 }
 

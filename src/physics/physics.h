@@ -59,8 +59,8 @@ float physics_factor(const physics *p, const config *c, int i, double medium, do
  * */
 void physics_args(const physics *p, const config *c, const slab *s, kernel_args *a);
 
-/* The greatest velocity that a step works on. */
-double physics_fastest(const physics *p);
+/* The greatest velocity that absorbing layers are made for: that of a step, or the one given. */
+double physics_fastest(const physics *p, const config *c);
 
 /* The value of the ghosts beyond each face; NaN where a rule or a neighbour fills them. */
 void physics_ghosts(const config *c, float ghosts[FACE_COUNT]);

@@ -210,8 +210,8 @@ static int adjoint_open_stepper(adjoint *a, error *e) {
   if (s->config->gradient_image) TRY(adjoint_alloc(a, &a->image, e));
   if (s->config->gradient_image) TRY(adjoint_alloc(a, &a->illumination, e));
   const problem on = propagator_problem(s);
-  TRY(absorb_open(&a->layers, &on, &p->args, (absorb_motion){physics_fastest(&g->physics), g->physics.dt},
-                  e));
+  TRY(absorb_open(&a->layers, &on, &p->args,
+                  (absorb_motion){physics_fastest(&g->physics, g->config), g->physics.dt}, e));
   if (absorb_needed(&a->layers)) p->absorb = &a->layers;
   TRY(surplus_open(&a->surplus, &on, &a->layers, p->args.terms.memories, e));
   if (a->image) a->surplus.args.image = a->image + slab_offset(&g->slab, 0, 0, 0);

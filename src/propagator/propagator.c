@@ -107,8 +107,8 @@ static int propagator_open_state(propagator *p, error *e) {
   TRY(propagator_open_memory(p, bytes, e));
   TRY(stepper_open(s, e));
   TRY(measure_open(&p->measure, p->dev, &g->slab, g->comm, g->config->histogram, e));
-  TRY(absorb_open(&p->absorb, &on, &s->args, (absorb_motion){physics_fastest(&g->physics), g->physics.dt},
-                  e));
+  TRY(absorb_open(&p->absorb, &on, &s->args,
+                  (absorb_motion){physics_fastest(&g->physics, g->config), g->physics.dt}, e));
   if (absorb_needed(&p->absorb)) s->absorb = &p->absorb;
   p->front.threads = g->options.threads;
   if (g->depth == 1) return 0;

@@ -33,6 +33,8 @@ static void fingerprint_add_boundaries(FILE *to, const config *c) {
     else
       fingerprint_add_key(to, FACE_KEYS[i], "%s", name);
   }
+  if (physics_absorbs(c) && c->boundary_velocity > 0)
+    fingerprint_add_key(to, "[boundary] velocity", "%.17g", c->boundary_velocity);
 }
 
 static void fingerprint_add_range(FILE *to, const char *key, const medium_range *r) {

@@ -83,7 +83,7 @@ static int misfit_take(void *context, const table *t, const table_part *p, error
   const traces all = misfit_traces(m);
   if (t->rows != r->rows) return FAIL(e, OBSERVED_ROWS, m->dataset, r->rows, t->rows);
   for (int64_t i = 0; i < p->rows * p->columns; i++) {
-    if (!isfinite((float)p->values[i]))
+    if (!isfinite((float)p->values[i]) && !isnan(p->values[i]))
       return FAIL(e, TABLE_NO_VALUE, m->dataset, "a value beyond float32", p->row + i / p->columns);
     m->most = fmax(m->most, fabs(p->values[i]));
   }
@@ -98,9 +98,54 @@ static int misfit_take(void *context, const table *t, const table_part *p, error
   return 0;
 }
 
+/* The same of weights: one of each sample, or of each trace. */
+static int misfit_take_weights(void *context, const table *t, const table_part *p, error *e) {
+  const misfit *m = context;
+  const receivers *r = m->of;
+  const bool each = t->columns < r->count || (r->count == 1 && t->rows == 1); /* one of each trace */
+  traces all = receivers_traces(r);
+  all.x = m->weights.memory;
+  if (each && t->rows != r->count)
+    return FAIL(e, OBSERVED_COUNT, m->weighed, r->count, "receiver", r->count == 1 ? "" : "s", t->rows);
+  if (!each && t->rows != r->rows) return FAIL(e, OBSERVED_ROWS, m->weighed, r->rows, t->rows);
+  for (int64_t i = 0; i < p->rows * p->columns; i++)
+    if (!isfinite((float)p->values[i]) || p->values[i] < 0)
+      return FAIL(e, TABLE_NO_VALUE, m->weighed, "a weight below 0 or beyond float32",
+                  p->row + i / p->columns);
+  for (int64_t i = 0; all.x && i < r->local; i++) {
+    const int64_t k = r->index[i] - (each ? p->row : p->column), count = each ? r->rows : p->rows;
+    if (k < 0 || k >= (each ? p->rows : p->columns)) continue;
+    for (int64_t n = 0; n < count; n++)
+      *traces_at(&all, each ? n : p->row + n, i) = (float)p->values[each ? k : n * p->columns + k];
+  }
+  return 0;
+}
+
+static size_t misfit_bytes(const misfit *m) {
+  return (size_t)m->of->room * (size_t)m->of->local * sizeof(float);
+}
+
+static int misfit_read_weights(misfit *m, const shot *s, bool dry, error *e) {
+  const receivers *r = m->of;
+  const table_form form = {.columns = r->count, .flat = true, .parts = true};
+  const table_sink parts = {misfit_take_weights, m};
+  table t;
+  if (!m->weighed[0]) return 0;
+  if (!dry) receivers_take(r, &m->weights, misfit_bytes(m), e);
+  TRY(error_agree(e, s->engine->comm));
+  return files_do(
+      s->engine->files,
+      &(request){FILES_READ_TABLE, .path = m->weighed, .form = form, .own = {.table = &t, .parts = &parts}},
+      e);
+}
+
 static int misfit_read_values(misfit *m, const shot *s, error *e) {
   const receivers *r = m->of;
-  const table_form form = {.columns = r->count, .flat = r->count == 1, .words = true, .parts = true};
+  const table_form form = {.columns = r->count,
+                           .flat = r->count == 1,
+                           .words = true,
+                           .parts = true,
+                           .gaps = !m->given && s->config->gradient_missing == MISSING_NAN};
   const table_sink parts = {misfit_take, m};
   table t;
   const request read = {FILES_READ_TABLE, .path = m->dataset, .form = form, .own.table = &t,
@@ -109,10 +154,6 @@ static int misfit_read_values(misfit *m, const shot *s, error *e) {
   memcpy(m->dispersion, t.dispersion, sizeof m->dispersion);
   memcpy(m->equation, t.equation, sizeof m->equation);
   return 0;
-}
-
-static size_t misfit_bytes(const misfit *m) {
-  return (size_t)m->of->room * (size_t)m->of->local * sizeof(float);
 }
 
 /* A residual that is given is read twice: to find its unit, then to store it in that unit. */
@@ -134,11 +175,13 @@ int misfit_open(misfit *m, const shot *s, const char *dataset, misfit_use use, e
   const misfit_places places = {"position", "receiver", r->count, (const double(*)[3])r->positions,
                                 use.given};
   *m = (misfit){.of = r, .dataset = dataset, .given = use.given, .value = NAN, .unit = 1};
+  m->weighed = s->config->gradient_weights;
   if (r->count == 0) return FAIL(e, OBSERVED_NO_RECEIVERS, dataset);
   if ((m->caller = use.caller)) return receivers_take(r, &m->held, misfit_bytes(m), e);
   TRY(misfit_check_times(m, s, e));
   TRY(misfit_check_places(places, s, dataset, e));
-  return misfit_read_all(m, s, use.dry, e);
+  TRY(misfit_read_all(m, s, use.dry, e));
+  return misfit_read_weights(m, s, use.dry, e);
 }
 
 /* Words that this program does not write do not count. */
@@ -156,9 +199,14 @@ int misfit_check_origin(const misfit *m, const shot *s, error *e) {
   return 0;
 }
 
-/* Of a float of this rank's traces, `all`. */
+/* Of a float of this rank's traces, `all`; 0 where no datum is. */
 static double misfit_difference(const misfit *m, const traces *all, int64_t i) {
-  return (double)all->x[i] - (double)m->observed[i];
+  return isnan(m->observed[i]) ? 0 : (double)all->x[i] - (double)m->observed[i];
+}
+
+double misfit_weight(const misfit *m, int64_t i) {
+  const float *weights = m->weights.memory;
+  return weights ? (double)weights[i] : 1;
 }
 
 /* One rank finds a trace's sum of squares, in order of time, and its greatest difference. The sums are added in the
@@ -174,9 +222,9 @@ static int misfit_sum(misfit *m, const shot *s, double each, error *e) {
     for (int64_t i = 0, end; i < r->local; i = end) {
       float *at;
       for (end = i + traces_piece(&all, row, i, &at); i < end; i++) {
-        const double d = misfit_difference(m, &all, at++ - all.x);
-        squares[r->index[i]] += d * d;
-        most[r->index[i]] = fmax(most[r->index[i]], fabs(d));
+        const double d = misfit_difference(m, &all, at - all.x), weighed = misfit_weight(m, at++ - all.x) * d;
+        squares[r->index[i]] += weighed * d;
+        most[r->index[i]] = fmax(most[r->index[i]], fabs(weighed));
       }
     }
   const int rc = mpi_reduce_all(squares, 2 * r->count, MPI_DOUBLE, MPI_SUM, s->engine->comm);
@@ -237,12 +285,13 @@ int misfit_residual(misfit *m, const shot *s, error *e) {
   if (m->given) return 0;
   TRY(misfit_sum(m, s, each, e));
   for (int64_t i = 0; i < m->of->room * m->of->local; i++)
-    to[i] = (float)(each * misfit_difference(m, &all, i) / m->unit);
+    to[i] = (float)(each * misfit_weight(m, i) * misfit_difference(m, &all, i) / m->unit);
   misfit_begin_residual(m);
   return 0;
 }
 
 void misfit_close(misfit *m) {
   scratch_close(&m->held);
+  scratch_close(&m->weights);
   *m = (misfit){.of = NULL};
 }

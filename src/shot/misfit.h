@@ -30,8 +30,10 @@ typedef struct misfit {
   double unit; /* of the residual: a power of two, in which its greatest magnitude is from 1/2 to 1 */
   double most; /* greatest magnitude in the dataset */
   char dispersion[TABLE_WORD], equation[TABLE_WORD]; /* as in table */
+  const char *weighed;   /* FILE:/path of the weights; "": all are 1; the caller's */
+  scratch weights;       /* of this rank's traces, as they lie; owned */
   scratch held;          /* this rank's part, as the traces lie, extra steps too; owned: it is */
-  const float *observed; /* until misfit_residual, */
+  const float *observed; /* until misfit_residual, NaN: no datum, */
   float *residual;       /* from then on; where it is given, from the start; NULL: not yet */
 } misfit;
 
@@ -43,9 +45,11 @@ int misfit_open(misfit *m, const shot *s, const char *dataset, misfit_use use, e
 /* Exit 2 where the dataset `source_position` or the attributes `dispersion` and `equation` beside the traces are
  * another shot's. Missing ones do not count. Likewise. */
 int misfit_check_origin(const misfit *m, const shot *s, error *e);
-/* J = 1/2 (every dt) sum (d - d_obs)^2 over the traces as written, after propagator_extra_steps: the same bits for any
+/* J = 1/2 (every dt) sum weight (d - d_obs)^2 over the traces as written, after propagator_extra_steps: the same bits for any
  * number of ranks. Likewise. */
 int misfit_residual(misfit *m, const shot *s, error *e);
+/* Of a float of this rank's traces, as they lie. */
+double misfit_weight(const misfit *m, int64_t i);
 /* The residual, to be filled: it takes the place of the observed traces. */
 float *misfit_begin_residual(misfit *m);
 void misfit_close(misfit *m);

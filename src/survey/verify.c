@@ -23,7 +23,7 @@ typedef struct verify {
   float *velocity;  /* the user's, likewise */
   float *weight;    /* the change of the velocity where `change` is 1, likewise */
   float *field;     /* device memory in place of a medium that is one number; owned; NULL: there is none */
-  double traces;    /* sum of their squares */
+  double traces;    /* sum of their squares, times their weights */
   char text[VERIFIED_TEXT];
 } verify;
 
@@ -127,8 +127,9 @@ static int verify_keep_medium(verify *v, error *e) {
 
 /* --- the dot product ---------------------------------------------------------------------------------------------- */
 
-/* Fills what the way back starts from; sums[0]: its product with the traces, then the squares of both. */
-static void verify_residual(const verify *v, float *residual, double sums[3]) {
+/* Fills what the way back starts from; sums[0]: its product with the traces, then the squares of both, and those
+ * of the traces times their weights. */
+static void verify_residual(const verify *v, float *residual, double sums[4]) {
   const receivers *r = &v->shot->at.receivers;
   const traces all = receivers_traces(r);
   for (int64_t row = 0; row < r->rows; row++)
@@ -137,7 +138,8 @@ static void verify_residual(const verify *v, float *residual, double sums[3]) {
       const float *at = traces_at(&all, row, i);
       const double d = *at, x = (float)(2 * verify_random(~index) - 1);
       residual[at - all.x] = (float)x;
-      sums[0] += x * d, sums[1] += x * x, sums[2] += d * d;
+      sums[0] += x * d, sums[1] += x * x, sums[2] += d * d,
+          sums[3] += misfit_weight(v->g->misfits, at - all.x) * d * d;
     }
 }
 
@@ -166,11 +168,11 @@ static int verify_transposed(verify *v, double *sum, error *e) {
 
 static int verify_dot(verify *v, bool *right, error *e) {
   shot *s = v->shot;
-  double sums[3] = {0}, back = 0;
+  double sums[4] = {0}, back = 0;
   TRY(verify_run(v, true, e));
   verify_residual(v, misfit_begin_residual(v->g->misfits), sums);
-  for (int i = 0; i < 3; i++) sums[i] = verify_sum(v, sums[i], e);
-  v->traces = sums[2];
+  for (int i = 0; i < 4; i++) sums[i] = verify_sum(v, sums[i], e);
+  v->traces = sums[3];
   TRY(adjoint_take(&v->g->adjoint, 0, v->g->misfits->residual, 1, e));
   TRY(adjoint_run(&v->g->adjoint, e));
   TRY(verify_transposed(v, &back, e));

@@ -128,6 +128,48 @@ def adjoint_source(program):
 
 
 @case
+def weights(program):
+    """Weights, of samples or of traces, and NaN where no datum is: J and its gradient are those of the residual that they make, the
+    same bits on ranks; --verify-gradient agrees. Layers of a given velocity do not change with the model."""
+    rng = np.random.default_rng(9)
+    config = prepare(program, **{"boundary.velocity": 1800})
+    with h5py.File(program.folder / "out/true.receivers.h5") as file:
+        o, each = file["u"][...], file["time"][1]
+    w, one, gaps = rng.random(o.shape, "f4"), rng.random(o.shape[1], "f4"), rng.random(o.shape) < 0.2
+    program.succeed("-q", config)
+    with h5py.File(program.folder / "out/r.receivers.h5") as file:
+        r = file["u"][...].astype(float) - o
+    with h5py.File(program.folder / "out/true.receivers.h5", "r+") as file:
+        file["nan"] = np.where(gaps, np.nan, o)
+    with h5py.File(program.folder / "in.h5", "a") as file:
+        file["w"], file["one"], file["short"], file["minus"], file["r"] = w, one, one[:-1], w - 0.5, w * ~gaps * r * each
+    nan, asked = "gradient.observed=out/true.receivers.h5:/nan", {"w": "gradient.weights=in.h5:/w", "one": "gradient.weights=in.h5:/one"}
+    for options, factor in (([asked["w"]], w), ([asked["one"]], one), ([nan, "gradient.missing=nan"], ~gaps), ([nan, "gradient.missing=nan", asked["w"]], w * ~gaps)):
+        program.succeed("-q", config, *options)
+        J, expected = gradient(program, "misfit")[0], 0.5 * each * (factor * r**2).sum()
+        check(abs(J / expected - 1) < 1e-12, f"{options}: J {J} is not {expected}")
+    found = gradient(program)
+    program.succeed("-q", config, *options, np=3)
+    check(same_bits(gradient(program), found) and gradient(program, "misfit")[0] == J, "other bits on 3 ranks")
+    program.succeed("-q", config, "gradient.observed=", "gradient.adjoint_source=in.h5:/r")
+    check(found.any() and abs(gradient(program) - found).max() < 1e-6 * abs(found).max(), "not the gradient of the weighted residual")
+    told = program.succeed("--verify-gradient", config, *options).out
+    check("slope 2 +- 0.05: yes" in told and told.count(": yes") == 2, told)
+    (program.folder / "shots.txt").write_text("output.name=w\n")
+    program.succeed("-q", config, *options[:2], "survey.shots=shots.txt", "gradient.weights=in.h5:/{name}", "output.path=out/line")
+    check(same_bits(gradient(program, path="out/line/w"), found), "another gradient of weights named after a shot")
+    for words, *options in (("/short: expected this run's 6 receivers, found 5", "gradient.weights=in.h5:/short"),
+                            ("/minus: a weight below 0 or beyond float32 in row 0", "gradient.weights=in.h5:/minus"),
+                            ("/v: expected shape (n,) or (n, 6)", "gradient.weights=in.h5:/v"), ("/nan: NaN in row", nan)):
+        program.fail(2, [words], "-q", config, *options)
+        program.fail(2, [words], "-n", config, *options, np=2)
+    given = ["gradient.observed=", "gradient.adjoint_source=in.h5:/r"]
+    program.fail(1, ["[gradient] weights: only with observed"], config, *given, asked["w"])
+    program.fail(1, ["[gradient] missing: only with observed"], config, *given, "gradient.missing=nan")
+    program.fail(1, ["[gradient] weights: only with {name} in a survey"], config, "gradient.weights=in.h5:/{name}")
+
+
+@case
 def flat(program):
     """A 2D gradient keeps a row of each plane, and has the same bits for every budget, and with or without an image."""
     steps, (nz, nx), name = 400, (90, 110), "velocity"
