@@ -227,11 +227,36 @@ void config_each_dataset(const config *c, void (*take)(void *, const char *), vo
   for (int i = 0; i < c->source_count; i++) config_datasets_of(c, &c->sources[i], take, context);
 }
 
+int config_beyond(const config *c, enum face f) {
+  return c->boundary_outside ? config_layer_width(c, f) : 0;
+}
+
+bool config_extends(const config *c) {
+  for (int f = 0; f < FACE_COUNT; f++)
+    if (config_beyond(c, (enum face)f)) return true;
+  return false;
+}
+
 double config_points(const config *c) {
-  return (double)c->nx * c->ny * c->nz;
+  double points = 1;
+  for (int axis = 0; axis < 3; axis++) points *= config_axis_of(c, axis).points;
+  return points;
 }
 
 config_axis config_axis_of(const config *c, int axis) {
+  const int before = config_beyond(c, (enum face)(2 * axis));
+  config_axis a = config_axis_given(c, axis);
+  a.points += before + config_beyond(c, (enum face)(2 * axis + 1));
+  a.first -= before * a.spacing;
+  return a;
+}
+
+int config_point_given(const config *c, int axis, int point) {
+  const int last = config_axis_given(c, axis).points - 1;
+  return larger(0, smaller(point - config_beyond(c, (enum face)(2 * axis)), last));
+}
+
+config_axis config_axis_given(const config *c, int axis) {
   const int points[3] = {c->nx, c->ny, c->nz};
   const double spacing[3] = {c->dx, c->dy, c->dz};
   return (config_axis){.points = points[axis],
@@ -266,7 +291,7 @@ double config_reference(const config *c) {
 
 config_cut config_cut_of(const config *c, int axis) {
   const double SLACK = 1e-6; /* of the spacing */
-  const config_axis a = config_axis_of(c, axis);
+  const config_axis a = config_axis_given(c, axis);
   const double *box = &c->output_box[2 * axis], most = a.points;
   if (a.spacing == 0) return (config_cut){0, 1, 1};
   const int first = (int)fmin(most, fmax(0, ceil((box[0] - a.first) / a.spacing - SLACK))),

@@ -107,6 +107,7 @@ typedef struct config {
   enum boundary_kind boundary[FACE_COUNT];
   double boundary_value;    /* of fixed faces */
   int boundary_width;       /* of absorbing layers, points */
+  bool boundary_outside;    /* they lie beyond the grid */
   double boundary_velocity; /* m/s, that their profiles are made for; 0: auto */
   /* [source.N], in ascending N; owned, see config_free */
   int source_count;
@@ -229,17 +230,24 @@ void config_example(FILE *to, enum equation equation);
 const char *transport_name(enum transport_kind t);
 const char *schedule_name(enum schedule_kind k);
 
-/* Points of the grid. */
+/* The grid given, nx ny nz, is that of files. That of the computation is larger by absorbing layers that lie outside
+ * (outside.h): by so many points beyond a face. Is it larger at all? */
+int config_beyond(const config *c, enum face f);
+bool config_extends(const config *c);
+/* Points of the computation. */
 double config_points(const config *c);
-/* An axis of the grid. x or y with a single point does not exist: no derivative, no faces, no layers; along it all
- * positions are one. */
+/* An axis. x or y with a single point does not exist: no derivative, no faces, no layers; along it all positions are one. */
 typedef struct config_axis {
   int points;
   double first;   /* coordinate of its first point, m */
   double spacing; /* m; 0 where the axis does not exist */
   bool periodic;  /* positions count modulo points * spacing */
 } config_axis;
+/* Of the computation, and of the grid given. */
 config_axis config_axis_of(const config *c, int axis);
+config_axis config_axis_given(const config *c, int axis);
+/* Of a point of the computation: the nearest point of the grid given. */
+int config_point_given(const config *c, int axis, int point);
 /* Is this medium given, for an equation that knows it? */
 bool config_has_medium(const config *c, enum medium m);
 /* Do steps need density, a number of which changes nothing? Do they need absorption? Either? */
@@ -250,14 +258,14 @@ bool config_has_terms(const config *c);
 bool config_has_gradient(const config *c);
 /* Hz: where the velocity of an absorbing medium holds; 0: that is not given. */
 double config_reference(const config *c);
-/* The points of an axis that are saved: first, first + every ... */
+/* The points of an axis of the grid given that are saved: first, first + every ... */
 typedef struct config_cut {
   int first, count, every;
 } config_cut;
 config_cut config_cut_of(const config *c, int axis);
 /* How many of them are below this point of the axis? */
 int config_cut_below(config_cut cut, int point);
-/* Are that fewer than the grid has, along some axis? */
+/* Are that fewer than the computation has, along some axis? */
 bool config_cuts(const config *c);
 /* May it write checkpoints, if only where it is stopped? */
 bool config_has_checkpoints(const config *c);
@@ -281,7 +289,7 @@ int config_frequencies(const config *c);
 bool config_has_sources(const config *c);
 /* The largest spacing, m. */
 double config_coarsest(const config *c);
-/* Returns the first axis along which a position is outside the grid, with some slack for rounding, and sets `ends` to
+/* Returns the first axis along which a position is outside the grid given, with some slack for rounding, and sets `ends` to
  * the grid's ends along it, m; -1: the position is inside. No place is outside along an axis that is periodic or does
  * not exist. */
 int config_outside(const config *c, const double position[3], double ends[2]);

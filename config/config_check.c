@@ -32,8 +32,12 @@ static int check_refuse(checker *k, const char *section, const char *name, const
 
 static int check_grid(checker *k) {
   const config *c = k->c;
-  if (c->nx > INT64_MAX / c->ny / c->nz)
-    return FAIL(k->e, CONFIG_TOO_MANY_POINTS, c->file, c->nx, c->ny, c->nz);
+  for (int axis = 0; axis < 3; axis++)
+    if (config_extends(c) && config_axis_given(c, axis).points + 2.0 * c->boundary_width > POINTS_MAX)
+      return check_refuse(k, "boundary", "width", "fewer points beyond the grid");
+  const config_axis x = config_axis_of(c, 0), y = config_axis_of(c, 1), z = config_axis_of(c, 2);
+  if (x.points > INT64_MAX / y.points / z.points)
+    return FAIL(k->e, CONFIG_TOO_MANY_POINTS, c->file, x.points, y.points, z.points);
   /* A 2D run has one point along y. */
   return c->nx > 1 || c->ny == 1 ? 0 : FAIL(k->e, CONFIG_NO_X, check_at(k, "grid", "nx"), c->ny);
 }
@@ -137,7 +141,7 @@ static int check_layers(checker *k, int axis) {
 
 int config_outside(const config *c, const double position[3], double ends[2]) {
   for (int axis = 0; axis < 3; axis++) {
-    const config_axis a = config_axis_of(c, axis);
+    const config_axis a = config_axis_given(c, axis);
     const double low = a.first, high = low + (a.points - 1) * a.spacing;
     const double slack = 1e-9 * a.spacing + 1e-15 * fmax(fabs(low), fabs(high));
     if (a.periodic || a.spacing == 0) continue;
@@ -205,7 +209,7 @@ static int check_output_path(checker *k) {
 /* Along an axis of one point a box may say anything. */
 static int check_box(checker *k) {
   for (int axis = 0; axis < 3; axis++) {
-    const config_axis a = config_axis_of(k->c, axis);
+    const config_axis a = config_axis_given(k->c, axis);
     const double low = a.first, high = low + (a.points - 1) * a.spacing, slack = 1e-6 * a.spacing;
     const double *box = &k->c->output_box[2 * axis];
     const char name = check_axis_names[axis];

@@ -10,6 +10,7 @@
 #include "shots.h"
 
 enum {
+  POINTS_MAX = INT32_MAX - 64,  /* of an axis: indices stay int with ghosts and padding added */
   RECEIVER_POINTS_MAX = 200,    /* of [receivers] points; more come from a file */
   RECEIVER_LINE_MAX = 1000000,  /* of [receivers] line */
   POSITION_TEXT = 3 * 24 + 4,   /* longest "x y z, " that config_print writes */

@@ -23,7 +23,6 @@ static const range POSITION = {-1e20, 1e20};
 static const range CENTER = {-1e30, 1e30}, WIDTH = {1e-30, 1e30};
 
 enum {
-  POINTS_MAX = INT32_MAX - 64, /* of an axis: indices stay int with ghosts and padding added */
   THREADS_MAX = 4096,
   KEEP_MAX = 1000000,
   AT_ONCE_MAX = 256
@@ -362,7 +361,13 @@ const config_key config_keys[] = {
    .doc = "value of the points beyond fixed faces"},
   {"boundary", "width", VALUE_INTEGER, AT(boundary_width), .min = 1, .max = POINTS_MAX, .fallback = "20",
    .only_with = &ABSORBING_FACE,
-   .unit = "points", .doc = "thickness of absorbing layers, which lie inside the grid"},
+   .unit = "points", .doc = "thickness of absorbing layers"},
+  {"boundary", "outside", VALUE_SWITCH, AT(boundary_outside), .choices = switch_choices, .fallback = "off",
+   .only_with = &ABSORBING_FACE,
+   .doc = "on: absorbing layers lie beyond the grid, off: within",
+   .note = "outside: media go on beyond the grid as they are at its edge, and an initial field is 0 there. All files and\n"
+           "places are of the grid; statistics of fields count the layers, too. Gradients of media outside are added to\n"
+           "the edge."},
   {"boundary", "velocity", VALUE_NUMBERS, AT(boundary_velocity), .range = &POSITIVE, .automatic = true, .fallback = "auto",
    .only_with = &ABSORBING_FACE,
    .unit = "m/s", .doc = "what layers take as the greatest; auto: the model's. Give it where models vary"},

@@ -33,8 +33,10 @@ static bool place_on_axis(double position, const config_axis *a, place *p) {
 bool place_in_grid(const config *c, const double position[3], place p[3]) {
   bool inside = true;
   for (int axis = 0; axis < 3; axis++) {
-    const config_axis a = config_axis_of(c, axis);
+    const config_axis a = config_axis_given(c, axis);
     inside &= place_on_axis(position[axis], &a, &p[axis]);
+    p[axis].index += config_beyond(c, (enum face)(2 * axis));
+    p[axis].next = (p[axis].index + 1) % config_axis_of(c, axis).points;
   }
   return inside;
 }

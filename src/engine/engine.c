@@ -12,6 +12,7 @@
 #include "base/error_mpi.h"
 #include "base/thread.h"
 #include "physics/absorb.h"
+#include "physics/outside.h"
 #include "step/tune.h"
 
 /* The processor time that the batch job or the container may use, in cores. With more threads the system would stop all
@@ -129,9 +130,9 @@ double engine_bytes(const config *c, const slab *s) {
 }
 
 int engine_slab(slab *s, const config *c, int rank, int ranks, error *e) {
-  const slab_shape shape = {.nx = c->nx,
-                            .ny = c->ny,
-                            .nz = c->nz,
+  const slab_shape shape = {.nx = config_axis_of(c, 0).points,
+                            .ny = config_axis_of(c, 1).points,
+                            .nz = config_axis_of(c, 2).points,
                             .reflects = {config_reflects(c, FACE_Z_LO), config_reflects(c, FACE_Z_HI)},
                             .layers = {config_layer_width(c, FACE_Z_LO), config_layer_width(c, FACE_Z_HI)}};
   TRY(slab_init(s, &shape, rank, ranks, e));
@@ -180,6 +181,7 @@ int engine_plan(engine *g, const engine_setup *setup, error *e) {
                 : wavefront_most(c, g->kernel, g->ranks, physics_fields(c) > 0, g->log);
   TRY(engine_slab(&g->files_slab, c, g->rank, g->ranks, e));
   g->slab = g->files_slab;
+  g->written = outside_written(c, &g->files_slab);
   if (setup->together > 1) slab_batch(&g->slab, setup->together);
   TRY(files_field_io(g->files, &g->io, &g->files_slab, c, e));
   TRY(physics_plan(&g->physics, c, g->files, &g->io, setup->dt_before, e));
@@ -220,8 +222,14 @@ int engine_open(engine *g, error *e) {
 int engine_read_field(const engine *g, const char *dataset, enum quantity quantity, field_sink *sink,
                       void *context, error *e) {
   const request_own own = {.io = &g->io, .sink = sink, .context = context};
-  return files_do(g->files, &(request){FILES_READ_FIELD, .path = dataset, .quantity = quantity, .own = own},
-                  e);
+  return outside_read(g->files, g->config,
+                      &(request){FILES_READ_FIELD, .path = dataset, .quantity = quantity, .own = own}, e);
+}
+
+int engine_write_field(const engine *g, const field_meta *field, const char *path, request_own own,
+                       error *e) {
+  return outside_write(g->files, g->config, &g->files_slab,
+                       &(request){FILES_WRITE_FIELD, .path = path, .field = field, .own = own}, e);
 }
 
 typedef struct engine_medium {

@@ -32,8 +32,9 @@ typedef struct engine {
   device_options options; /* of the device; its local_ranks: of all that compute on this node */
   device *dev;            /* owned */
   slab slab;              /* of memory: with a row for each shot of a batch */
-  slab files_slab;        /* of files: a shot's */
-  field_io io;
+  slab files_slab;        /* of a shot */
+  slab written;           /* the part of it that files have (outside.h) */
+  field_io io;            /* of files_slab */
   physics physics;
   kernel_args args;             /* constants of every launch */
   float *medium[MEDIUM_FIELDS]; /* slab_floats of device memory, owned; NULL where the run lacks it */
@@ -75,5 +76,7 @@ void engine_close(engine *g);
 /* Reads a field from a dataset, for this rank's planes. Collective, agreed. */
 int engine_read_field(const engine *g, const char *dataset, enum quantity quantity, field_sink *sink,
                       void *context, error *e);
+/* Writes fields from planes of a shot; own.io is of `written`. Likewise. */
+int engine_write_field(const engine *g, const field_meta *field, const char *path, request_own own, error *e);
 
 #endif

@@ -6,7 +6,7 @@
 static void fields_add_slab(field_set *f, const config *c, const slab *s, field like) {
   field *to = &f->list[f->count++];
   *to = like;
-  to->shape[0] = c->nz, to->shape[1] = c->ny, to->shape[2] = c->nx;
+  for (int axis = 0; axis < 3; axis++) to->shape[2 - axis] = config_axis_of(c, axis).points;
   to->count = 1;
   to->slices[0] = (field_slice){.global = s->z0, .held = s->nz, .owned = s->nz};
 }

@@ -1,7 +1,9 @@
 #include "initial.h"
 #include <math.h>
+#include <string.h>
 #include "base/numbers.h"
 #include "kernels/operations/operation.h"
+#include "outside.h"
 
 enum { INITIAL_ROW = 512 /* points */ };
 
@@ -29,7 +31,7 @@ static double initial_images(double r, double w) {
 }
 
 static initial_part initial_part_of(const config *c, int axis, int point) {
-  const config_axis a = config_axis_of(c, axis);
+  const config_axis a = config_axis_given(c, axis);
   const double period = a.points * a.spacing;
   double r = a.first + point * a.spacing - c->gaussian_center[axis];
   if (a.spacing == 0) r = 0;
@@ -54,7 +56,8 @@ static void initial_gaussian_rows(const config *c, int plane, int begin, int end
   }
 }
 
-void initial_fill(const config *c, int z, float *values) {
+/* The same of the grid given. */
+static void initial_fill_given(const config *c, int z, float *values) {
   const size_t points = (size_t)c->nx * (size_t)c->ny;
   const uint64_t first = (uint64_t)z * (uint64_t)points;
   if (c->initial == INITIAL_GAUSSIAN) {
@@ -66,6 +69,17 @@ void initial_fill(const config *c, int z, float *values) {
     values[i] = c->initial == INITIAL_NUMBER   ? (float)c->initial_number
                 : c->initial == INITIAL_RANDOM ? initial_random(c->seed, first + i)
                                                : 0;
+}
+
+void initial_fill(const config *c, int z, float *values) {
+  const int given = z - config_beyond(c, FACE_Z_LO);
+  if (given < 0 || given >= c->nz) {
+    memset(values, 0,
+           (size_t)config_axis_of(c, 0).points * (size_t)config_axis_of(c, 1).points * sizeof *values);
+    return;
+  }
+  initial_fill_given(c, given, values);
+  if (config_extends(c)) outside_spread(c, values, values, false);
 }
 
 /* With zero initial velocity u(-dt) = u(dt), so both are u + dt^2 v^2 / 2 lap u: second order, as leapfrog is. That is

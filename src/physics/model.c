@@ -8,6 +8,7 @@
 #include "base/numbers.h"
 #include "base/thread.h"
 #include "fd.h"
+#include "outside.h"
 
 static const double TURN = 2 * 3.14159265358979323846;
 
@@ -30,7 +31,7 @@ static int model_take_values(void *context, int z, int planes, float *values, er
   model_reader *x = context;
   const config *c = x->config;
   const bool positive = x->medium->field == POSITIVE_SIGN;
-  size_t row = (size_t)c->nx, plane = row * (size_t)c->ny;
+  size_t row = (size_t)x->slab->nx, plane = row * (size_t)x->slab->ny;
   uint64_t first = (uint64_t)(x->slab->z0 + z) * plane, digest = 0;
   float min = INFINITY, max = -INFINITY;
   const bool digests = !x->to.next;
@@ -38,7 +39,8 @@ static int model_take_values(void *context, int z, int planes, float *values, er
     float v = values[i];
     if (v < 0 || (positive && v == 0))
       return FAIL(e, MEDIUM_SIGN, x->dataset, x->medium->name, positive ? ">" : ">=", (double)v,
-                  x->slab->z0 + z + (int)(i / plane), (int)(i % plane / row), (int)(i % row));
+                  config_point_given(c, 2, x->slab->z0 + z + (int)(i / plane)),
+                  config_point_given(c, 1, (int)(i % plane / row)), config_point_given(c, 0, (int)(i % row)));
     if (v < min) min = v;
     if (v > max) max = v;
     if (!digests) continue;
@@ -62,7 +64,7 @@ enum quantity model_quantity(enum medium which) {
 int model_read(const model_target *to, medium_range *r, const config *c, enum medium which,
                const files *files, const field_io *io, error *e) {
   const config_medium *given = &c->media[which];
-  const size_t points = (size_t)c->nx * (size_t)c->ny * (size_t)io->slab->nz;
+  const size_t points = (size_t)io->slab->nx * (size_t)io->slab->ny * (size_t)io->slab->nz;
   *r = (medium_range){given->number, given->number, 0};
   for (size_t i = 0; to && to->to && !given->file[0] && i < points; i++) to->to[i] = (float)given->number;
   if (!given->file[0]) return 0;
@@ -78,7 +80,7 @@ int model_read(const model_target *to, medium_range *r, const config *c, enum me
   const request_own own = {.io = io, .sink = model_take_values, .context = &x};
   const request medium = {FILES_READ_FIELD, .path = given->file, .quantity = model_quantity(which),
                           .own = own};
-  TRY(files_do(files, &medium, e));
+  TRY(outside_read(files, c, &medium, e));
   float both[2] = {-x.min, x.max};
   MPI_TRY(e, MPI_Allreduce(MPI_IN_PLACE, both, 2, MPI_FLOAT, MPI_MAX, files->compute));
   MPI_TRY(e, MPI_Allreduce(&x.digest, &r->digest, 1, MPI_UINT64_T, MPI_SUM, files->compute));
@@ -373,12 +375,13 @@ static int model_find_losses(model *m, const config *c, const files *files, cons
 }
 
 /* Names the first own point whose loss no kappa gives. */
-static int model_refuse_losses(const model *m, const slab *s, double most, error *e) {
+static int model_refuse_losses(const model *m, const config *c, const slab *s, double most, error *e) {
   const size_t nx = (size_t)s->nx, ny = (size_t)s->ny;
   for (size_t i = 0; i < model_points(s); i++)
     if (m->loss[i] > most)
-      return FAIL(e, MEDIUM_LOSS, (double)m->loss[i], s->z0 + (int)(i / nx / ny), (int)(i / nx % ny),
-                  (int)(i % nx), most);
+      return FAIL(e, MEDIUM_LOSS, (double)m->loss[i], config_point_given(c, 2, s->z0 + (int)(i / nx / ny)),
+                  config_point_given(c, 1, (int)(i / nx % ny)), config_point_given(c, 0, (int)(i % nx)),
+                  most);
   return 0;
 }
 
@@ -391,7 +394,7 @@ int model_fit(model *m, const config *c, const files *files, const slab *s, doub
   if (!m->kappa) ALLOC(e, m->kappa, 2 * (MODEL_STEPS + 1), "the losses of the medium");
   m->speed = m->kappa + MODEL_STEPS + 1;
   const double most = relaxation_loss(&m->fit, 0.95 / relaxation_strength(&m->fit));
-  model_refuse_losses(m, s, most, e);
+  model_refuse_losses(m, c, s, most, e);
   TRY(error_agree(e, files->compute));
   for (int i = 0; i <= MODEL_STEPS; i++) {
     m->kappa[i] = i ? relaxation_kappa(&m->fit, m->law.loss * i / MODEL_STEPS) : 0;

@@ -8,6 +8,7 @@
 #include "base/thread.h"
 #include "kernels/operations/operation.h"
 #include "physics/initial.h"
+#include "physics/outside.h"
 
 /* --- what comes of the steps back --------------------------------------------------------------------------------- */
 
@@ -180,7 +181,8 @@ int adjoint_bring(adjoint *a, error *e) {
   for (int i = 0; i < GRADIENT_FIELDS; i++) {
     if (!adjoint_asked(c, i)) continue;
     if (i == GRADIENT_INITIAL) TRY(adjoint_rest(a, e));
-    if (together || i == GRADIENT_INITIAL || (i == GRADIENT_VELOCITY && model_needed(c)))
+    if (together || i == GRADIENT_INITIAL ||
+        (i == GRADIENT_VELOCITY && (model_needed(c) || config_extends(c))))
       TRY(adjoint_bring_field(a, i, e));
   }
   return 0;
@@ -192,8 +194,10 @@ static float *adjoint_of_shot(const adjoint *a, enum gradient_field field, int i
 }
 
 int adjoint_chain(adjoint *a, int i, error *e) {
-  return model_needed(a->of->config) ? chain_velocity(&a->chain, adjoint_of_shot(a, GRADIENT_VELOCITY, i), e)
-                                     : 0;
+  const engine *g = a->of->engine;
+  float *velocity = a->host[GRADIENT_VELOCITY] ? adjoint_of_shot(a, GRADIENT_VELOCITY, i) : NULL;
+  if (model_needed(g->config)) TRY(chain_velocity(&a->chain, velocity, e));
+  return outside_fold(g->files, g->config, &g->files_slab, velocity, e);
 }
 
 static double adjoint_unit(const adjoint_field *f) {
@@ -221,10 +225,12 @@ static uint32_t adjoint_greatest(const float *values, size_t count) {
 /* Great residuals may make the way back, a sum over it, or the values that are written overflow. */
 static int adjoint_refuse(const adjoint_field *f, int z, const float *values, error *e) {
   const size_t plane = adjoint_plane(f->of), nx = (size_t)f->of->of->engine->files_slab.nx;
+  const config *c = f->of->of->config;
   size_t i = 0;
   while (isfinite(values[i])) i++;
   return FAIL(e, GRADIENT_NONFINITE, GRADIENT_NAMES[f->field].name, isnan(values[i]) ? "NaN" : "Inf",
-              f->of->back.slab->z0 + z + (int)(i / plane), (int)(i % plane / nx), (int)(i % nx));
+              config_point_given(c, 2, f->of->back.slab->z0 + z + (int)(i / plane)),
+              config_point_given(c, 1, (int)(i % plane / nx)), config_point_given(c, 0, (int)(i % nx)));
 }
 
 /* Takes the unit out of values of the way back. */

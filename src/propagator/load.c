@@ -26,7 +26,8 @@ static int load_repeat_plane(propagator *p, error *e) {
 /* Computes the initial field plane by plane, or the first plane where all are alike. */
 static int load_initial(propagator *p, error *e) {
   const slab *b = &p->engine->slab;
-  const bool alike = p->config->initial == INITIAL_ZERO || p->config->initial == INITIAL_NUMBER;
+  const bool alike = p->config->initial == INITIAL_ZERO ||
+                     (p->config->initial == INITIAL_NUMBER && !config_extends(p->config));
   float *plane;
   TRY(ALLOC(e, plane, (size_t)b->nx * (size_t)b->ny, "a plane of a field"));
   for (int z = 0; z < (alike ? 1 : b->nz) && !e->id; z++) {

@@ -191,7 +191,7 @@ double maps_bytes(const propagator *p) {
 double maps_file_bytes(const config *c) {
   int floats = 2 * config_frequencies(c);
   for (int i = 0; i < MAP_QUANTITIES; i++) floats += config_maps(c, i);
-  return floats * config_points(c) * sizeof(float);
+  return (double)floats * c->nx * c->ny * c->nz * sizeof(float);
 }
 
 int maps_check(const engine *g, const acquisition *a, error *e) {

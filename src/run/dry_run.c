@@ -44,9 +44,11 @@ static void dry_run_needs(const propagator *p, run_needs *n) {
 static void dry_run_partition(const propagator *p, const shot *s, const run_needs *n) {
   const slab z = s->engine->slab;
   const slab_counts planes = slab_planes(&z);
-  log_line(s->log, "partition along z: %d rank%s, %d to %d planes each%s", s->engine->ranks,
-           s->engine->ranks == 1 ? "" : "s", planes.least, planes.most,
-           s->engine->files->served ? "; the last rank serves the data" : "");
+  const config *c = s->config;
+  char outside[ANNOUNCE_OUTSIDE];
+  log_line(s->log, "grid: %d x %d x %d points%s; partition along z: %d rank%s, %d to %d planes each%s", c->nx,
+           c->ny, c->nz, announce_outside(c, outside), s->engine->ranks, s->engine->ranks == 1 ? "" : "s",
+           planes.least, planes.most, s->engine->files->served ? "; the last rank serves the data" : "");
   for (int r = 0; r < s->engine->ranks; r++)
     log_detail(s->log, "  rank %d: planes %d to %d", r, slab_first_plane(&z, r),
                slab_first_plane(&z, r + 1) - 1);

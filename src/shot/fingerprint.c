@@ -29,7 +29,8 @@ static void fingerprint_add_boundaries(FILE *to, const config *c) {
     if (c->boundary[i] == BOUNDARY_FIXED)
       fingerprint_add_key(to, FACE_KEYS[i], "%s %.17g", name, c->boundary_value);
     else if (c->boundary[i] == BOUNDARY_ABSORBING)
-      fingerprint_add_key(to, FACE_KEYS[i], "%s %d", name, c->boundary_width);
+      fingerprint_add_key(to, FACE_KEYS[i], "%s %d%s", name, c->boundary_width,
+                          c->boundary_outside ? " outside" : "");
     else
       fingerprint_add_key(to, FACE_KEYS[i], "%s", name);
   }

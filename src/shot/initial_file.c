@@ -21,7 +21,8 @@ typedef struct initial_file {
   const slab *slab;
   field_sink *sink;
   void *context;
-  int points[3];              /* x y z */
+  int points[3];              /* x y z, of the grid given */
+  int before[3];              /* points of the computation before these */
   initial_file_sets *sums[3]; /* points[axis] along each; owned: one array, sums[0] */
   pthread_mutex_t lock;       /* of the sums along x and y */
 } initial_file;
@@ -35,11 +36,12 @@ static initial_file_sets initial_file_weights(int axis, int index) {
 }
 
 /* Adds a plane to sums along x and y, and to its own. weights: of each x. */
-static void initial_file_add_plane(initial_file_sets *own, const float *u, int z, const int points[2],
+static void initial_file_add_plane(initial_file_sets *own, const float *u, int z, const initial_file *r,
                                    initial_file_sets *along, const initial_file_sets *weights) {
   const initial_file_sets of_z = initial_file_weights(2, z);
+  const int *points = r->points;
   *own = (initial_file_sets){0};
-  for (int y = 0; y < points[1]; y++, u += points[0]) {
+  for (int y = 0; y < points[1]; y++, u += r->slab->nx) {
     const initial_file_sets of_y = initial_file_weights(1, y), of_row = of_y * of_z;
     initial_file_sets across = {0};
     for (int x = 0; x < points[0]; x++) {
@@ -54,15 +56,17 @@ static void initial_file_add_plane(initial_file_sets *own, const float *u, int z
 /* A field_sink. */
 static int initial_file_take(void *context, int z, int planes, float *values, error *e) {
   initial_file *r = context;
-  const int nx = r->points[0], count = nx + r->points[1];
+  const int nx = r->points[0], count = nx + r->points[1], row = r->slab->nx;
+  const size_t plane = (size_t)row * (size_t)r->slab->ny,
+               first = (size_t)r->before[1] * (size_t)row + (size_t)r->before[0];
   initial_file_sets *along, *weights;
   TRY(ALLOC(e, along, count + nx, "the spectrum of the initial field"));
   weights = along + count;
   for (int x = 0; x < nx; x++) weights[x] = initial_file_weights(0, x);
   for (int i = 0; i < planes; i++) {
-    const int at = r->slab->z0 + z + i;
-    initial_file_add_plane(&r->sums[2][at], values + (size_t)i * (size_t)nx * (size_t)r->points[1], at,
-                           r->points, along, weights);
+    const int at = r->slab->z0 + z + i - r->before[2];
+    if (at < 0 || at >= r->points[2]) continue;
+    initial_file_add_plane(&r->sums[2][at], values + (size_t)i * plane + first, at, r, along, weights);
   }
   pthread_mutex_lock(&r->lock);
   for (int i = 0; i < count; i++) r->sums[0][i] += along[i];
@@ -119,14 +123,14 @@ static void initial_file_tell(const initial_file *r, const shot *s) {
 int initial_file_read(const shot *s, field_sink *sink, void *context, error *e) {
   const engine *g = s->engine;
   const char *file = s->config->initial_file;
-  const slab *own = g->io.slab; /* of a batch: one of its rows */
-  initial_file r = {
-      own, sink, context, {own->nx, own->ny, own->nz_global}, {NULL}, PTHREAD_MUTEX_INITIALIZER};
-  const int count = own->nx + own->ny + own->nz_global;
+  const config *c = s->config;
+  initial_file r = {g->io.slab, sink, context, {c->nx, c->ny, c->nz}, {0}, {NULL}, PTHREAD_MUTEX_INITIALIZER};
+  const int count = c->nx + c->ny + c->nz;
   if (!equation_has(s->config->equation, HAS_SOURCES))
     return engine_read_field(g, file, QUANTITY_NONE, sink, context, e);
   ALLOC(e, r.sums[0], count, "the spectrum of the initial field");
   TRY(error_agree(e, g->comm));
+  for (int axis = 0; axis < 3; axis++) r.before[axis] = config_beyond(c, (enum face)(2 * axis));
   for (int axis = 1; axis < 3; axis++) r.sums[axis] = r.sums[axis - 1] + r.points[axis - 1];
   if (!engine_read_field(g, file, QUANTITY_NONE, initial_file_take, &r, e) &&
       !error_from_mpi(e, mpi_reduce_all(r.sums[0], SETS * count, MPI_DOUBLE, MPI_SUM, g->comm),

@@ -88,6 +88,7 @@ int shot_plan(shot *s, const engine *g, const shot_setup *setup, error *e) {
   s->engine = g, s->of = *setup;
   s->config = s->at.config = setup->config, s->log = setup->log;
   s->io = g->io;
+  s->io.slab = &g->written;
   s->io.path = s->config->output_path;
   if (!engine_honours(g, s->config, e)) shot_clear(s, e);
   TRY(error_agree(e, g->comm));

@@ -46,7 +46,7 @@ static const double CACHED_BYTES =
 
 int wavefront_most(const config *c, const kernel *k, int ranks, bool medium, run_log *log) {
   const bool asked = k->flags & KERNEL_WAVEFRONT;
-  const double bytes = (medium ? 3.0 : 2.0) * sizeof(float) * c->nx * c->ny * c->nz;
+  const double bytes = (medium ? 3.0 : 2.0) * sizeof(float) * config_points(c);
   const int64_t every[] = {c->output_every, c->check_every, c->checkpoint_every_steps};
   int64_t least = DEPTHS[WAYS - 1];
   const char *why = NULL;

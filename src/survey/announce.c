@@ -72,13 +72,22 @@ static int announce_warning(const device *dev, const engine *g, run_log *log, er
   return 0;
 }
 
+const char *announce_outside(const config *c, char text[ANNOUNCE_OUTSIDE]) {
+  text[0] = 0;
+  if (config_extends(c))
+    snprintf(text, ANNOUNCE_OUTSIDE, ", with the layers outside %d x %d x %d", config_axis_of(c, 0).points,
+             config_axis_of(c, 1).points, config_axis_of(c, 2).points);
+  return text;
+}
+
 int announce(const propagator *p, const shot *s, error *e) {
   const config *c = s->config;
   const engine *g = s->engine;
   const physics *of = &g->physics;
-  log_line(s->log, "%s: %d x %d x %d points, %lld steps, %d rank%s%s", equation_name(c->equation), c->nx,
-           c->ny, c->nz, (long long)of->steps, g->ranks, g->ranks == 1 ? "" : "s",
-           g->files->served ? " and a data server" : "");
+  char outside[ANNOUNCE_OUTSIDE];
+  log_line(s->log, "%s: %d x %d x %d points%s, %lld steps, %d rank%s%s", equation_name(c->equation), c->nx,
+           c->ny, c->nz, announce_outside(c, outside), (long long)of->steps, g->ranks,
+           g->ranks == 1 ? "" : "s", g->files->served ? " and a data server" : "");
   if (!equation_has(c->equation, GIVEN_WEIGHTS))
     log_line(s->log, "dt = %.6g s%s, %.3g of the stability bound; ends at %.6g s", of->dt,
              s->of.from && c->dt <= 0 ? " (of the checkpoint)" : "", of->dt / of->bound,
@@ -140,9 +149,9 @@ static report announce_report_of(const batch *b) {
                   .ending = MPI_Wtime() - b->loop.end - b->loop.gradient.adjoint.again -
                             b->loop.gradient.adjoint.back,
                   .gradient = b->loop.gradient,
-                  .nx = c->nx,
-                  .ny = c->ny,
-                  .nz = c->nz,
+                  .nx = config_axis_of(c, 0).points,
+                  .ny = config_axis_of(c, 1).points,
+                  .nz = config_axis_of(c, 2).points,
                   .bytes_per_point = physics_bytes(c),
                   .backend = backend_name(b->p.dev->table->backend),
                   .kernel = b->p.stepper.kernel->name,

@@ -10,6 +10,10 @@
  * Collective; an error of MPI is not agreed. */
 int announce(const propagator *p, const shot *s, error *e);
 
+/* The grid of the computation, in words, where it is larger than the grid given. */
+enum { ANNOUNCE_OUTSIDE = 80 };
+const char *announce_outside(const config *c, char text[ANNOUNCE_OUTSIDE]);
+
 /* Logs that the checkpoint, which is intact, leaves nothing to do, where it is so. */
 void announce_left(const shot *s);
 

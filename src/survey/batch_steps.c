@@ -214,8 +214,7 @@ static int batch_write_maps(void *context, int i, error *e) {
                            .frequencies = c->maps_dft,
                            .counted = m.window};
   const request_own own = {.io = &s->io, .planes = m.planes};
-  TRY(files_do(s->engine->files,
-               &(request){FILES_WRITE_FIELD, .path = c->output_path, .field = &meta, .own = own}, e));
+  TRY(engine_write_field(s->engine, &meta, c->output_path, own, e));
   s->written.maps = true;
   return 0;
 }

@@ -239,8 +239,7 @@ static int gradient_write_file(gradient *g, int i, const float *signals, const c
   gradient_describe_file(g, i, verified, &p);
   p.of.signal_gradient = signals;
   const request_own own = {.io = &s->io, .planes = p.planes, .made = made->plan.temporary[0] ? made : NULL};
-  files_do(s->engine->files,
-           &(request){FILES_WRITE_FIELD, .path = s->config->output_path, .field = &p.meta, .own = own}, e);
+  engine_write_field(s->engine, &p.meta, s->config->output_path, own, e);
   made->plan.temporary[0] = '\0';
   return e->id;
 }

@@ -8,10 +8,13 @@
 
 /* ERROR_NONFINITE with the first bad point where there is one. */
 static int field_refuse(const shot *s, const field_statistics *f, error *e) {
-  uint64_t nx = (uint64_t)s->config->nx, ny = (uint64_t)s->config->ny, first = nonfinite_index(f->all.first);
+  const config *c = s->config;
+  const uint64_t nx = (uint64_t)s->engine->files_slab.nx, ny = (uint64_t)s->engine->files_slab.ny,
+                 first = nonfinite_index(f->all.first);
   if (!f->all.nonfinite || e->id) return e->id;
-  return FAIL(e, NONFINITE, f->step, f->all.nonfinite, f->points, first % nx, first / nx % ny,
-              first / nx / ny, nonfinite_name(f->all.first));
+  return FAIL(e, NONFINITE, f->step, f->all.nonfinite, f->points, config_point_given(c, 0, (int)(first % nx)),
+              config_point_given(c, 1, (int)(first / nx % ny)),
+              config_point_given(c, 2, (int)(first / nx / ny)), nonfinite_name(f->all.first));
 }
 
 typedef void log_function(run_log *l, const char *format, ...) __attribute__((format(printf, 2, 3)));
@@ -172,13 +175,12 @@ static int field_write_part(field_part *o, error *e) {
   const shot *s = b->shots[o->i];
   const field_planes planes = {field_planes_of, o};
   const request_own own = {.io = &s->io, .planes = &planes};
-  const request field = {FILES_WRITE_FIELD, .path = s->io.path, .field = &o->meta, .own = own};
   if (o->copy) {
     o->meta.measured = field_copy_measured;
     measure_open(&o->measure, NULL, &o->slab, b->saves.jobs, s->config->histogram, e);
     TRY(error_agree(e, b->saves.jobs));
   }
-  TRY(files_do(s->engine->files, &field, e));
+  TRY(engine_write_field(s->engine, &o->meta, s->io.path, own, e));
   return o->job->lists ? field_write_series(s, &o->meta, o->series, o->series_count, e) : 0;
 }
 
@@ -286,7 +288,7 @@ static field_job *field_make_job(batch *b, error *e) {
 static uint64_t field_bytes(const batch *b) {
   config_cut cut[3];
   for (int axis = 0; axis < 3; axis++) cut[axis] = config_cut_of(b->p.config, axis);
-  const slab *z = &b->p.engine->slab;
+  const slab *z = &b->p.engine->written;
   const int planes = config_cut_below(cut[2], z->z0 + z->nz) - config_cut_below(cut[2], z->z0);
   return (uint64_t)cut[0].count * (uint64_t)cut[1].count * (uint64_t)planes * (uint64_t)b->count *
          sizeof(float);

@@ -222,19 +222,20 @@ typedef struct taylor {
 } taylor;
 
 /* Chooses by which part of itself the velocity changes at each point: at random, but up the gradient, so that J changes most.
- * Where the media are averaged, or absorb, by the same everywhere. */
+ * Where the media are averaged, absorb, or go on outside, by the same everywhere. */
 static int verify_derivative(verify *v, taylor *t, error *e) {
   const engine *g = v->engine;
   const uint64_t first = (uint64_t)g->slab.z0 * (uint64_t)g->slab.ny * (uint64_t)g->slab.nx;
   adjoint_field velocity = {&v->g->adjoint, GRADIENT_VELOCITY, 0, 0};
   double *unit = &v->g->adjoint.shots->unit;
   const double scale = *unit;
+  const bool same = g->physics.model.needed || config_extends(g->config);
   *unit = 1; /* as it comes, however small it is */
   adjoint_planes(&velocity, 0, g->slab.nz, v->weight, e);
   *unit = scale;
   for (size_t i = 0; !e->id && i < v->points; i++) {
     const double slope = (double)v->weight[i], random = verify_random(first + i);
-    v->weight[i] = g->physics.model.needed ? 1 : (float)(slope < 0 ? -random : random);
+    v->weight[i] = same ? 1 : (float)(slope < 0 ? -random : random);
     const double change = (double)v->velocity[i] * (double)v->weight[i];
     t->derivative += scale * slope * change, t->sum += scale * fabs(change);
   }

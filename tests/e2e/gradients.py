@@ -169,6 +169,67 @@ def weights(program):
     program.fail(1, ["[gradient] weights: only with {name} in a survey"], config, "gradient.weights=in.h5:/{name}")
 
 
+def fold(gradient, pads):
+    """Adds what lies outside to the edge."""
+    total = gradient.astype(float)
+    for axis, (lo, hi) in enumerate(pads):
+        total = np.moveaxis(total, axis, 0)
+        inner = total[lo:len(total) - hi].copy()
+        inner[0] += total[:lo].sum(0)
+        inner[-1] += total[len(total) - hi:].sum(0)
+        total = np.moveaxis(inner, 0, axis)
+    return total
+
+
+@case
+def outside(program):
+    """Layers outside: the bits of a run on a model that is padded by hand, cut to the grid; gradients of media are added to the edge."""
+    rng = np.random.default_rng(12)
+    flat = {key: value for key, value in {**RUN, **SECTION, "grid.nx": 24}.items() if key != "boundary.y"}
+    flat.update({"receivers.line": "0 0 35 230 0 310 9", "source.1.position": "103 0 90"})
+    terms = {"medium.density": "in.h5:/rho", "medium.quality": "in.h5:/q", "medium.reference_frequency": 30, "medium.absorption_band": "10 60"}
+    whole = {**RUN, "boundary.x_hi": "neumann", "boundary.y_lo": "absorbing", "time.steps": 40, "medium.velocity": "in.h5:/v"}
+    for about, keys, pads, ranks in (("2D", {**flat, "medium.velocity": "in.h5:/v"}, ((0, 5), (0, 0), (5, 5)), (0, 3)),
+                                     ("2D, terms", {**flat, **terms, "medium.velocity": "in.h5:/v", "boundary.all": "absorbing", "boundary.z_lo": "absorbing"}, ((5, 5), (0, 0), (5, 5)), (2,)),
+                                     ("3D", whole, ((0, 5), (5, 0), (5, 0)), (0, 3)), ("3D, terms", {**whole, **terms}, ((0, 5), (5, 0), (5, 0)), (3,))):
+        shape = tuple(keys[f"grid.{n}"] for n in ("nz", "ny", "nx"))
+        with h5py.File(program.folder / "in.h5", "w") as file:
+            for name, least, most in (("v", 1500, 2000), ("rho", 1000, 2500), ("q", 30, 90), ("true", 1500, 2000), ("u", -1, 1)):
+                file[name] = rng.uniform(least, most, shape).astype("f4")
+                file["padded_" + name] = np.pad(file[name][...], pads, *([] if name == "u" else ["edge"]))
+        config = program.config({**keys, "initial.u": "in.h5:/u", "output.final": "on", "output.every": 20, "maps.quantities": "max",
+                                 "boundary.velocity": 2000, "time.dt": 1e-3})
+        padded = [f"grid.{n}={size + sum(pad)}" for n, size, pad in zip(("nz", "ny", "nx"), shape, pads)]
+        padded += [f"{key}={str(value).replace('/', '/padded_')}" for key, value in keys.items() if str(value).startswith("in.h5")]
+        padded += ["grid.origin=%d %d %d" % tuple(-10 * pad[0] for pad in pads[::-1]), "initial.u=in.h5:/padded_u"]
+        more = ["gradient.image=on", "gradient.initial=on", "gradient.signals=on", "medium.velocity=in.h5:/v"]
+        true = ["-q", config, "gradient.observed=", "output.path=out/true"]
+        program.succeed(*true, *padded, "medium.velocity=in.h5:/padded_true")
+        program.succeed("-q", config, *more, *padded, "medium.velocity=in.h5:/padded_v")
+        cut = tuple(slice(lo, lo + size) for (lo, _), size in zip(pads, shape))
+        names = ["r.receivers.h5:u", "r.gradient.h5:signals", *(f"r.{file}:{name}" for file, name in (("00000020.hdf", "u"), (f"{keys['time.steps']:08d}.hdf", "u"),
+                 ("maps.hdf", "max"), ("gradient.h5", "image"), ("gradient.h5", "initial"), ("gradient.h5", "velocity")))]
+        def read():
+            found = {}
+            for name in names:
+                with h5py.File(program.folder / "out" / name.split(":")[0]) as file:
+                    found[name] = file[name.split(":")[1]][...]
+            return found
+        expected = read()
+        for np_ in ranks:
+            program.remove("out/*")
+            program.succeed(*true, "boundary.outside=on", "medium.velocity=in.h5:/true")
+            told = program.succeed(config, *more, "boundary.outside=on", np=np_).out
+            check("points, with the layers outside " + " x ".join(str(size + sum(pad)) for size, pad in zip(shape[::-1], pads[::-1])) in told, told)
+            for name, values in read().items():
+                right = expected[name] if expected[name].ndim == 2 else expected[name][cut]
+                if name.endswith("velocity"):
+                    right = fold(expected[name], pads)
+                    check(values.shape == shape and abs(values - right).max() < 1e-6 * abs(right).max() > 0, f"{about}, {np_} ranks: /velocity is off by {abs(values - right).max() / abs(right).max()}")
+                else:
+                    check(same_bits(values, right) and right.any(), f"{about}, {np_} ranks: other bits in {name}")
+
+
 @case
 def flat(program):
     """A 2D gradient keeps a row of each plane, and has the same bits for every budget, and with or without an image."""
