@@ -95,6 +95,7 @@ typedef struct outside_writer {
   const config *config;
   const slab *slab; /* of the computation */
   int before;       /* own planes of it before the first that is written */
+  int floats;       /* of a point */
   field_planes from;
   field_measured *measured;
 } outside_writer;
@@ -103,15 +104,16 @@ typedef struct outside_writer {
 static int outside_put(void *context, int z, int planes, float *values, error *e) {
   const outside_writer *w = context;
   const config *c = w->config;
-  const size_t row = (size_t)w->slab->nx,
-               first = (size_t)config_beyond(c, FACE_Y_LO) * row + (size_t)config_beyond(c, FACE_X_LO);
+  const size_t point = (size_t)w->floats, row = (size_t)w->slab->nx * point, nx = (size_t)c->nx * point,
+               plane = outside_points(w->slab) * point,
+               first =
+                   (size_t)config_beyond(c, FACE_Y_LO) * row + (size_t)config_beyond(c, FACE_X_LO) * point;
   float *whole;
-  TRY(ALLOC(e, whole, (size_t)planes * outside_points(w->slab), PLANES));
+  TRY(ALLOC(e, whole, (size_t)planes * plane, PLANES));
   w->from.source(w->from.context, w->before + z, planes, whole, e);
   for (int i = 0; i < planes && !e->id; i++)
-    for (int y = 0; y < c->ny; y++, values += c->nx)
-      memcpy(values, whole + (size_t)i * outside_points(w->slab) + first + (size_t)y * row,
-             (size_t)c->nx * sizeof *values);
+    for (int y = 0; y < c->ny; y++, values += nx)
+      memcpy(values, whole + (size_t)i * plane + first + (size_t)y * row, nx * sizeof *values);
   free(whole);
   return e->id;
 }
@@ -131,13 +133,12 @@ int outside_write(const files *f, const config *c, const slab *s, const request 
   field_planes planes[MOST];
   field_meta meta = *m;
   request write = *r;
-  int parts = m->ending ? 0 : 1;
   if (!config_extends(c)) return files_do(f, r, e);
-  for (int i = 0; i < m->fields; i++) parts += larger(m->names[i].frequencies, 1);
-  for (int i = 0; i < parts; i++) {
-    writers[i] = (outside_writer){c, s, before, r->own.planes[i], m->measured};
-    planes[i] = (field_planes){outside_put, &writers[i]};
-  }
+  for (int i = 0, part = 0; i < larger(m->fields, 1); i++)
+    for (int k = 0, pairs = m->fields ? m->names[i].frequencies : 0; k < larger(pairs, 1); k++, part++) {
+      writers[part] = (outside_writer){c, s, before, pairs ? 2 : 1, r->own.planes[part], m->measured};
+      planes[part] = (field_planes){outside_put, &writers[part]};
+    }
   if (m->measured) meta.measured = outside_measured;
   write.field = &meta, write.own.planes = planes;
   return files_do(f, &write, e);
