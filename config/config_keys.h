@@ -71,6 +71,7 @@ IDLE_CONDITION(ABSORBS, config_medium_absorbs(c), "with quality or absorption")
 IDLE_CONDITION(SURVEY, c->survey_file[0], "in a survey")
 CONDITION(REVERSIBLE, equation_has(c->equation, HAS_TERMS), NULL)
 IDLE_CONDITION(GRADIENT, config_has_gradient(c), "with observed or adjoint_source")
+IDLE_CONDITION(MISFIT, config_has_gradient(c), "with observed") /* config_check refuses adjoint_source */
 CONDITION(NO_GRADIENT, !config_has_gradient(c), "without [gradient]")
 CONDITION(CHECKPOINTS, !c->survey_file[0] || c->survey_on_stop == ON_STOP_CHECKPOINT,
           "without survey, or with on_stop = checkpoint")
@@ -144,7 +145,7 @@ static const choice of_choices[] = {WORD("velocity", GRADIENT_OF_VELOCITY, NULL)
 static const choice misfit_choices[] = {
   WORD("l2", MISFIT_L2, "half of the sum of squares of what traces differ by, times the interval of samples"), END};
 static const choice missing_choices[] = {
-  WORD("error", MISSING_ERROR, "it is refused"), WORD("nan", MISSING_NAN, "no datum: its term counts 0"), END};
+  WORD("error", MISSING_ERROR, "a mistake: exit 2"), WORD("nan", MISSING_NAN, "no datum: its term is 0"), END};
 static const choice line_choices[] = {WORD("x0 y0 z0 x1 y1 z1 n, with n from 1 to 1000000", RECEIVERS_LINE, NULL), END};
 static const choice points_choices[] = {
   WORD("x y z, x y z, ..., at most 200 points", RECEIVERS_POINTS, NULL), END};
@@ -364,13 +365,13 @@ const config_key config_keys[] = {
    .unit = "points", .doc = "thickness of absorbing layers"},
   {"boundary", "outside", VALUE_SWITCH, AT(boundary_outside), .choices = switch_choices, .fallback = "off",
    .only_with = &ABSORBING_FACE,
-   .doc = "on: absorbing layers lie beyond the grid, off: within",
-   .note = "outside: media go on beyond the grid as they are at its edge, and an initial field is 0 there. All files and\n"
-           "places are of the grid; statistics of fields count the layers, too. Gradients of media outside are added to\n"
-           "the edge."},
+   .doc = "on: absorbing layers lie beyond the grid; off: within",
+   .note = "outside: there media go on as they are at the edge, and the initial field is 0. Files and places are of the grid,\n"
+           "statistics of saved fields are of the layers, too. Gradients of media there are added to the edge. With velocity\n"
+           "layers stay the same where the model changes, as in an inversion."},
   {"boundary", "velocity", VALUE_NUMBERS, AT(boundary_velocity), .range = &POSITIVE, .automatic = true, .fallback = "auto",
    .only_with = &ABSORBING_FACE,
-   .unit = "m/s", .doc = "what layers take as the greatest; auto: the model's. Give it where models vary"},
+   .unit = "m/s", .doc = "what layers take as the greatest; auto: the model's"},
 
   {"source.1", "position", VALUE_NUMBERS, AT_SOURCE(position), .range = &CENTER, .required = true,
    .unit = "m",
@@ -435,12 +436,12 @@ const config_key config_keys[] = {
   {"gradient", "adjoint_source", VALUE_VARIANT, AT(gradient_residual), .choices = dataset_choices,
    .only_with = &REVERSIBLE,
    .doc = "dJ/d(trace as written), in place of observed"},
-  {"gradient", "weights", VALUE_VARIANT, AT(gradient_weights), .choices = dataset_choices, .only_with = &GRADIENT,
-   .otherwise = "all 1",
-   .doc = "of the terms of J, >= 0: as observed, or one a trace; {name} as there"},
+  {"gradient", "weights", VALUE_VARIANT, AT(gradient_weights), .choices = dataset_choices, .only_with = &MISFIT,
+   .otherwise = "1",
+   .doc = "of the terms of J, >= 0: of observed's shape, or one a trace; {name} as there"},
   {"gradient", "missing", VALUE_CHOICE, AT(gradient_missing), .choices = missing_choices, .fallback = "error",
-   .only_with = &GRADIENT,
-   .doc = "what NaN in observed is"},
+   .only_with = &MISFIT,
+   .doc = "what NaN in observed means"},
   {"gradient", "of", VALUE_CHOICE, AT(gradient_of), .choices = of_choices, .fallback = "velocity",
    .only_with = &GRADIENT,
    .doc = "what the gradient is with respect to"},

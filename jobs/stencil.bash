@@ -13,11 +13,11 @@ _stencil() {
     medium.diffusivity= medium.velocity= medium.density= medium.quality= medium.absorption= medium.averaging= medium.absorption_power= medium.reference_frequency= medium.absorption_band= medium.mechanisms=
     survey.shots= survey.ranks_per_shot= survey.at_once= survey.on_stop=
     initial.u= initial.previous= initial.center= initial.width= initial.amplitude= initial.seed=
-    boundary.all= boundary.x= boundary.y= boundary.z= boundary.x_lo= boundary.x_hi= boundary.y_lo= boundary.y_hi= boundary.z_lo= boundary.z_hi= boundary.value= boundary.width=
+    boundary.all= boundary.x= boundary.y= boundary.z= boundary.x_lo= boundary.x_hi= boundary.y_lo= boundary.y_hi= boundary.z_lo= boundary.z_hi= boundary.value= boundary.width= boundary.outside= boundary.velocity=
     source.1.position= source.1.wavelet= source.1.f0= source.1.t0= source.1.amplitude=
     sources.positions= sources.signals= sources.mode= sources.strength= sources.interpolation=
     receivers.positions= receivers.line= receivers.points= receivers.every= receivers.interpolation=
-    gradient.observed= gradient.adjoint_source= gradient.of= gradient.misfit= gradient.signals= gradient.initial= gradient.image= gradient.memory= gradient.host_memory= gradient.file_memory= gradient.path=
+    gradient.observed= gradient.adjoint_source= gradient.weights= gradient.missing= gradient.of= gradient.misfit= gradient.signals= gradient.initial= gradient.image= gradient.memory= gradient.host_memory= gradient.file_memory= gradient.path=
     output.path= output.name= output.every= output.final= output.replace= output.box= output.stride= output.compress=
     maps.quantities= maps.dft= maps.from= maps.until= maps.every=
     checkpoint.path= checkpoint.every_steps= checkpoint.every_seconds= checkpoint.keep=
@@ -46,11 +46,13 @@ _stencil() {
     boundary.y_hi) values='fixed dirichlet neumann periodic absorbing' ;;
     boundary.z_lo) values='fixed dirichlet neumann periodic absorbing' ;;
     boundary.z_hi) values='fixed dirichlet neumann periodic absorbing' ;;
+    boundary.outside) values='on off true false yes no' ;;
     source.*.wavelet) values='ricker gaussian' ;;
     sources.mode) values='add impose' ;;
     sources.strength) values='node volume' ;;
     sources.interpolation) values='sinc linear' ;;
     receivers.interpolation) values='sinc linear' ;;
+    gradient.missing) values='error nan' ;;
     gradient.of) values='velocity' ;;
     gradient.misfit) values='l2' ;;
     gradient.signals) values='on off true false yes no' ;;
