@@ -30,21 +30,21 @@ static int check_refuse(checker *k, const char *section, const char *name, const
   return FAIL(k->e, CONFIG_VALUE, check_at(k, section, name), section, name, expected, text ? text : "");
 }
 
+/* `only`: what the key must be or go with. */
+static int check_only(checker *k, const char *section, const char *name, const char *only) {
+  return FAIL(k->e, CONFIG_ONLY_WITH, check_at(k, section, name), section, name, only);
+}
+
 static int check_grid(checker *k) {
   const config *c = k->c;
   for (int axis = 0; axis < 3; axis++)
     if (config_extends(c) && config_axis_given(c, axis).points + 2.0 * c->boundary_width > POINTS_MAX)
-      return check_refuse(k, "boundary", "width", "fewer points beyond the grid");
+      return check_only(k, "boundary", "width", "up to 2147483583 points of an axis, layers included");
   const config_axis x = config_axis_of(c, 0), y = config_axis_of(c, 1), z = config_axis_of(c, 2);
   if (x.points > INT64_MAX / y.points / z.points)
     return FAIL(k->e, CONFIG_TOO_MANY_POINTS, c->file, x.points, y.points, z.points);
   /* A 2D run has one point along y. */
   return c->nx > 1 || c->ny == 1 ? 0 : FAIL(k->e, CONFIG_NO_X, check_at(k, "grid", "nx"), c->ny);
-}
-
-/* `only`: what the key must be or go with. */
-static int check_only(checker *k, const char *section, const char *name, const char *only) {
-  return FAIL(k->e, CONFIG_ONLY_WITH, check_at(k, section, name), section, name, only);
 }
 
 static int check_maps(checker *k) {

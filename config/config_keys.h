@@ -438,7 +438,7 @@ const config_key config_keys[] = {
    .doc = "dJ/d(trace as written), in place of observed"},
   {"gradient", "weights", VALUE_VARIANT, AT(gradient_weights), .choices = dataset_choices, .only_with = &MISFIT,
    .otherwise = "1",
-   .doc = "of the terms of J, >= 0: of observed's shape, or one a trace; {name} as there"},
+   .doc = "of J's terms, >= 0: as observed, {name} too, or one a trace"},
   {"gradient", "missing", VALUE_CHOICE, AT(gradient_missing), .choices = missing_choices, .fallback = "error",
    .only_with = &MISFIT,
    .doc = "what NaN in observed means"},

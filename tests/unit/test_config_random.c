@@ -1,4 +1,5 @@
 /* Random configurations survive config_print and config_load. What damaged files give: fuzz/fuzz_config.c. */
+#include <math.h>
 #include "config_harness.h"
 #include "config_same.h"
 
@@ -85,9 +86,10 @@ static void put_value(char *text, size_t room, const config *c, const config_key
     put_position(text, room, c);
   else if (strcmp(k->name, "box") == 0)
     for (int axis = 0; axis < 3; axis++) {
-      const config_axis a = config_axis_of(c, axis);
-      const double first = a.first + random_below(a.points) * a.spacing;
-      text += snprintf(text, room / 8, "%.17g %.17g ", first, a.first + (a.points - 1) * a.spacing);
+      const config_axis a = config_axis_given(c, axis);
+      const double first = a.first + random_below(a.points) * a.spacing,
+                   last = a.first + (a.points - 1) * a.spacing;
+      text += snprintf(text, room / 8, "%.17g %.17g ", fmin(first, 1e20), fmin(last, 1e20));
     }
   else if (k->whole)
     snprintf(text, room, "%d %d %d", 1 + random_below(9), 1 + random_below(9), 1 + random_below(9));
