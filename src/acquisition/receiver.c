@@ -114,7 +114,7 @@ static int64_t receivers_all_rows(const receivers *r) {
   return r->count ? r->rows + r->time.extra / r->every : 0;
 }
 
-/* Where the traces are going to be. The way back needs two more arrays of about their size. */
+/* Where the traces are going to be. The way back needs two more arrays of about their size, and weights. */
 static void receivers_plan_traces(receivers *r, int64_t held, int most) {
   const config *c = r->config;
   const int64_t row = larger(most, 1) * (int64_t)sizeof(float), all = receivers_all_rows(r),
@@ -122,7 +122,8 @@ static void receivers_plan_traces(receivers *r, int64_t held, int most) {
   r->room = c->timed ? smaller64(all, fit) : all;
   r->in_file = r->room > fit;
   r->width = r->in_file ? larger64(1, fit * most / r->room) : larger(r->local, 1);
-  if (r->in_file) r->unallocated = (double)all * r->count * (config_has_gradient(c) ? 3 : 1) * sizeof(float);
+  const int arrays = (config_has_gradient(c) ? 3 : 1) + (c->gradient_weights[0] != 0);
+  if (r->in_file) r->unallocated = (double)all * r->count * arrays * sizeof(float);
 }
 
 int receivers_take(const receivers *r, scratch *s, size_t bytes, error *e) {

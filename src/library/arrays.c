@@ -220,7 +220,7 @@ static int arrays_rows(const request *r, const stencil_array *a, const void *fro
   const int64_t first = p->row * p->columns;
   for (int64_t i = 0; i < p->rows * p->columns; i++) {
     values[i] = a->type == STENCIL_FLOAT64 ? wide[first + i] : (double)narrow[first + i];
-    if (!isfinite(values[i]))
+    if (!isfinite(values[i]) && !(r->form.gaps && isnan(values[i])))
       return FAIL(e, TABLE_NO_VALUE, r->path, isnan(values[i]) ? "NaN" : "Inf", p->row + i / p->columns);
   }
   return 0;

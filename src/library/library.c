@@ -211,6 +211,8 @@ static int library_set_defaults(library_run *r, error *e) {
   if (r->arrays.shot_count) TRY(library_override(r, e, "survey.shots=shot"));
   if (!s->known) return 0;
   TRY(library_override(r, e, "time.dt=%.17g", s->facts.dt));
+  if (s->facts.boundary_velocity > 0)
+    TRY(library_override(r, e, "boundary.velocity=%.17g", s->facts.boundary_velocity));
   return 0;
 }
 
@@ -290,7 +292,7 @@ static void library_note_facts(library_run *r) {
   snprintf(s->kernel, sizeof s->kernel, "%s", g->kernel ? g->kernel->name : "");
   const int64_t every = c->receivers_every;
   s->facts = (stencil_facts){.dt = g->physics.dt,
-                             .boundary_velocity = physics_absorbs(c) ? physics_fastest(&g->physics) : 0,
+                             .boundary_velocity = physics_absorbs(c) ? physics_fastest(&g->physics, c) : 0,
                              .steps = g->physics.steps,
                              .samples = c->receivers == RECEIVERS_NONE ? 0 : g->physics.steps / every + 1,
                              .interval = g->physics.dt * (double)every,
