@@ -146,51 +146,58 @@ int outside_write(const files *f, const config *c, const slab *s, const request 
 
 /* --- the chain rule ----------------------------------------------------------------------------------------------- */
 
-/* Adds planes beyond a face along z to the one at it, from the outermost inward: ranks hand on their sum. */
-static int outside_fold_planes(const files *f, const config *c, const slab *s, bool high, float *gradient,
-                               double *sum, error *e) {
+typedef struct outside_folding {
+  const config *config;
+  const slab *slab;
+  MPI_Comm comm;
+  float *gradient;
+  double *sum; /* a plane of the computation */
+} outside_folding;
+
+/* Adds planes beyond a face along z to the one at it, from the outermost inward: ranks hand on their sum. Planes count from the
+ * face. */
+static int outside_fold_planes(const outside_folding *o, bool high, error *e) {
+  const slab *s = o->slab;
   const size_t points = outside_points(s);
-  const int beyond = config_beyond(c, high ? FACE_Z_HI : FACE_Z_LO), last = s->nz_global - 1,
-            inward = high ? -1 : 1;
-  /* Planes count from the face. */
-  const int first = high ? last - (s->z0 + s->nz - 1) : s->z0, end = smaller(first + s->nz, beyond + 1);
+  const int beyond = config_beyond(o->config, high ? FACE_Z_HI : FACE_Z_LO), inward = high ? -1 : 1,
+            first = high ? s->nz_global - s->z0 - s->nz : s->z0, end = smaller(first + s->nz, beyond + 1);
   if (beyond == 0 || first > beyond) return 0;
-  memset(sum, 0, points * sizeof *sum);
+  memset(o->sum, 0, points * sizeof *o->sum);
   if (first > 0)
-    MPI_TRY(e, MPI_Recv(sum, (int)points, MPI_DOUBLE, s->rank - inward, 0, f->compute, MPI_STATUS_IGNORE));
+    MPI_TRY(e, MPI_Recv(o->sum, (int)points, MPI_DOUBLE, s->rank - inward, 0, o->comm, MPI_STATUS_IGNORE));
   for (int k = first; k < end; k++) {
-    float *plane = gradient + (size_t)((high ? last - k : k) - s->z0) * points;
+    float *plane = o->gradient + (size_t)(high ? s->nz - 1 - (k - first) : k - first) * points;
     for (size_t i = 0; i < points; i++) {
-      sum[i] += (double)plane[i];
-      plane[i] = k < beyond ? 0 : (float)sum[i];
+      o->sum[i] += (double)plane[i];
+      plane[i] = k < beyond ? 0 : (float)o->sum[i];
     }
   }
-  if (end <= beyond) MPI_TRY(e, MPI_Send(sum, (int)points, MPI_DOUBLE, s->rank + inward, 0, f->compute));
+  if (end <= beyond) MPI_TRY(e, MPI_Send(o->sum, (int)points, MPI_DOUBLE, s->rank + inward, 0, o->comm));
   return 0;
 }
 
-/* The same within a plane. */
-static void outside_fold_plane(const config *c, const slab *s, float *plane, double *sum) {
-  const size_t nx = (size_t)s->nx;
-  memset(sum, 0, outside_points(s) * sizeof *sum);
-  for (int y = 0; y < s->ny; y++) {
+/* The same within an own plane. */
+static void outside_fold_plane(const outside_folding *o, int z) {
+  const config *c = o->config;
+  const size_t nx = (size_t)o->slab->nx, points = outside_points(o->slab);
+  float *plane = o->gradient + (size_t)z * points;
+  memset(o->sum, 0, points * sizeof *o->sum);
+  for (int y = 0; y < o->slab->ny; y++) {
     const int row = config_beyond(c, FACE_Y_LO) + config_point_given(c, 1, y);
-    for (int x = 0; x < s->nx; x++) {
+    for (int x = 0; x < o->slab->nx; x++) {
       const int to = config_beyond(c, FACE_X_LO) + config_point_given(c, 0, x);
-      sum[(size_t)row * nx + (size_t)to] += (double)plane[(size_t)y * nx + (size_t)x];
+      o->sum[(size_t)row * nx + (size_t)to] += (double)plane[(size_t)y * nx + (size_t)x];
     }
   }
-  for (size_t i = 0; i < outside_points(s); i++) plane[i] = (float)sum[i];
+  for (size_t i = 0; i < points; i++) plane[i] = (float)o->sum[i];
 }
 
 int outside_fold(const files *f, const config *c, const slab *s, float *gradient, error *e) {
-  double *sum;
+  outside_folding o = {c, s, f->compute, gradient, NULL};
   if (!config_extends(c)) return 0;
-  ALLOC(e, sum, outside_points(s), "the gradient");
-  if (!error_agree(e, f->compute) && !outside_fold_planes(f, c, s, false, gradient, sum, e))
-    outside_fold_planes(f, c, s, true, gradient, sum, e);
-  for (int z = 0; z < s->nz && !e->id; z++)
-    outside_fold_plane(c, s, gradient + (size_t)z * outside_points(s), sum);
-  free(sum);
+  ALLOC(e, o.sum, outside_points(s), "the gradient");
+  if (!error_agree(e, f->compute) && !outside_fold_planes(&o, false, e)) outside_fold_planes(&o, true, e);
+  for (int z = 0; z < s->nz && !e->id; z++) outside_fold_plane(&o, z);
+  free(o.sum);
   return error_agree(e, f->compute);
 }
