@@ -130,13 +130,12 @@ static int misfit_read_weights(misfit *m, const shot *s, bool dry, error *e) {
   const table_form form = {.columns = r->count, .flat = true, .parts = true};
   const table_sink parts = {misfit_take_weights, m};
   table t;
+  const request read = {FILES_READ_TABLE, .path = m->weighed, .form = form, .own.table = &t,
+                        .own.parts = &parts};
   if (!m->weighed[0]) return 0;
   if (!dry) receivers_take(r, &m->weights, misfit_bytes(m), e);
   TRY(error_agree(e, s->engine->comm));
-  return files_do(
-      s->engine->files,
-      &(request){FILES_READ_TABLE, .path = m->weighed, .form = form, .own = {.table = &t, .parts = &parts}},
-      e);
+  return files_do(s->engine->files, &read, e);
 }
 
 static int misfit_read_values(misfit *m, const shot *s, error *e) {
