@@ -109,6 +109,11 @@ STENCIL_API void stencil_close(stencil_sim *sim);
 /* Inputs on a CUDA device are read after what has been enqueued on this stream (a cudaStream_t); NULL: the default stream. */
 STENCIL_API int stencil_stream(stencil_sim *sim, void *stream, stencil_error *e);
 
+/* In a library built with MPI: the ranks of this communicator, given by a pointer to the MPI_Comm, do each shot together, as the
+ * program does. stencil_run is then collective, with the same arrays on all ranks, and results come on all ranks that want
+ * them; progress() and misfit() are called on the first one. Where a rank fails alone, the job ends. */
+STENCIL_API int stencil_communicator(stencil_sim *sim, const void *comm, stencil_error *e);
+
 /* Does all shots: forward, and, where a misfit() or [gradient] asks for a gradient, back. `inputs`: those of all shots. With no
  * shots it only checks keys and arrays and fixes the facts. Waits until all is done. An error of one shot ends the run. */
 STENCIL_API int stencil_run(stencil_sim *sim, const stencil_input *inputs, int32_t input_count,

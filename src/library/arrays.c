@@ -280,39 +280,59 @@ static int arrays_stop(arrays *a, error *e) {
   return FAIL(e, LIBRARY_STOPPED);
 }
 
-static int arrays_ask_room(arrays *a, const stencil_result *r, arrays_room *room, error *e) {
+static int arrays_call_result(arrays *a, const stencil_result *r, arrays_room *room, error *e) {
   const stencil_calls *c = a->calls;
-  *room = (arrays_room){.device = STENCIL_HOST};
-  room->bytes = (size_t)array_points(r) * (r->type == STENCIL_FLOAT64 ? sizeof(double) : sizeof(float));
   if (!c || !c->result) return 0;
   pthread_mutex_lock(&a->lock);
   const int rc = c->result(c->context, r, &room->to, &room->device);
   if (rc) arrays_stop(a, e);
   pthread_mutex_unlock(&a->lock);
-  if (e->id || !room->to || !room->bytes) return e->id;
-  room->host = room->to;
-  if (room->device == STENCIL_HOST) return 0;
-  TRY(device_array_check(r->name, room->to, room->device, e));
-  char *host;
-  ALLOC(e, host, room->bytes, "a result");
-  room->host = host;
-  return e->id;
+  if (!room->to || room->device == STENCIL_HOST || e->id) return e->id;
+  return device_array_check(r->name, room->to, room->device, e);
 }
 
-/* Brings what `host` holds to the caller. */
-static int arrays_give(arrays_room *room, error *e) {
-  if (!room->to || room->device == STENCIL_HOST) return e->id;
-  if (!e->id) device_array_put(room->to, room->host, room->bytes, room->device, e);
-  free(room->host);
+/* Collective, agreed. Where one rank wants the result, all have `host`. */
+static int arrays_ask_room(arrays *a, const files *f, const stencil_result *r, arrays_room *room, error *e) {
+  *room = (arrays_room){.device = STENCIL_HOST};
+  room->bytes = (size_t)array_points(r) * (r->type == STENCIL_FLOAT64 ? sizeof(double) : sizeof(float));
+  arrays_call_result(a, r, room, e);
+  int wanted = room->to && room->bytes;
+  TRY(error_agree(e, f->compute));
+  MPI_TRY(e, mpi_reduce_all(&wanted, 1, MPI_INT, MPI_MAX, f->compute));
+  char *host = NULL;
+  if (wanted && (!room->to || room->device != STENCIL_HOST)) ALLOC(e, host, room->bytes, "a result");
+  if (wanted) room->host = host ? host : room->to;
+  if (wanted && !host && f->access->ranks > 1) memset(room->host, 0, room->bytes);
+  return error_agree(e, f->compute);
+}
+
+/* The bits of all ranks in `host`: those that a rank does not have are 0 there. */
+static int arrays_unite(const files *f, arrays_room *room, error *e) {
+  const size_t MOST = 1 << 28; /* MPI counts in an int */
+  uint32_t *bits = room->host;
+  for (size_t at = 0, count = room->bytes / sizeof *bits; f->access->ranks > 1 && at < count; at += MOST) {
+    const size_t more = count - at < MOST ? count - at : MOST;
+    MPI_TRY(e, mpi_reduce_all(bits + at, (int)more, MPI_UINT32_T, MPI_BOR, f->compute));
+  }
+  return 0;
+}
+
+/* Brings what the ranks have put into `host` to the caller. */
+static int arrays_give(const files *f, arrays_room *room, error *e) {
+  const bool held = room->host != room->to;
+  error_agree(e, f->compute);
+  if (!e->id && room->host) arrays_unite(f, room, e);
+  if (!e->id && room->to && held) device_array_put(room->to, room->host, room->bytes, room->device, e);
+  if (held) free(room->host);
   return e->id;
 }
 
 /* A result that is there. */
-static int arrays_result(arrays *a, const stencil_result *r, const void *values, error *e) {
+static int arrays_result(arrays *a, const files *f, const stencil_result *r, const void *values, error *e) {
   arrays_room room;
-  TRY(arrays_ask_room(a, r, &room, e));
-  if (room.host) memcpy(room.host, values, room.bytes);
-  return arrays_give(&room, e);
+  TRY(arrays_ask_room(a, f, r, &room, e));
+  if (room.host && f->access->rank == 0) memcpy(room.host, values, room.bytes);
+  return arrays_give(f, &room, e);
 }
 
 static void arrays_count_shot(arrays *a) {
@@ -322,13 +342,13 @@ static void arrays_count_shot(arrays *a) {
   pthread_mutex_unlock(&a->lock);
 }
 
-static int arrays_write_traces(arrays *a, const request *r, error *e) {
+static int arrays_write_traces(arrays *a, const files *f, const request *r, error *e) {
   const receivers_meta *m = r->receivers;
   const receivers_part *own = r->own.part;
   const stencil_result traces = {arrays_shot(r->path), "traces", "u", .axes = 2,
                                  .shape = {m->samples, m->receivers}};
   arrays_room room;
-  TRY(arrays_ask_room(a, &traces, &room, e));
+  TRY(arrays_ask_room(a, f, &traces, &room, e));
   float *to = room.host;
   for (int64_t sample = 0; to && sample < m->samples; sample++)
     for (int64_t i = 0, end; i < own->traces.count; i = end) {
@@ -337,7 +357,7 @@ static int arrays_write_traces(arrays *a, const request *r, error *e) {
       for (; i < end; i++) to[sample * m->receivers + own->index[i]] = *from++;
     }
   if (!a->gradient) arrays_count_shot(a);
-  return arrays_give(&room, e);
+  return arrays_give(f, &room, e);
 }
 
 /* --- fields ------------------------------------------------------------------------------------------------------- */
@@ -393,7 +413,7 @@ static void arrays_take_planes(void *context, int i) {
   if (!ALLOC(&e, values, planes * plane, "planes of a result") &&
       !f->from->source(f->from->context, z, planes, values, &e)) {
     for (int k = 0; k < planes; k++) arrays_put_plane(f, s->z0 + z + k, values + k * plane);
-    arrays_add_planes(f, i, z * plane, values, planes * plane);
+    arrays_add_planes(f, i, (s->z0 + z) * plane, values, planes * plane);
   }
   free(values);
   pthread_mutex_lock(&f->lock);
@@ -411,29 +431,35 @@ static int arrays_write_part(arrays_field *f, const files *on, error *e) {
 }
 
 /* The sum over the shots gets its place as soon as the first shot has such a field. */
-static int arrays_find_sum(arrays *a, const stencil_result *of_shot, arrays_sum *sum, error *e) {
+static int arrays_find_sum(arrays *a, const files *on, const stencil_result *of_shot, arrays_sum *sum,
+                           error *e) {
   stencil_result r = *of_shot;
-  arrays_room room = {0};
+  arrays_room room = {.device = STENCIL_HOST};
   r.shot = -1;
   pthread_mutex_lock(&a->asking);
   const bool asks = !sum->asked;
   sum->asked = true;
-  if (asks && !arrays_ask_room(a, &r, &room, e) && room.to) {
-    sum->points = array_points(&r), sum->to = room.to, sum->device = room.device;
-    if (room.device != STENCIL_HOST) free(room.host);
-    if (a->shot_count > 1) ALLOC(e, sum->sums, sum->points, "the sum of gradients");
-  }
+  if (asks && !arrays_call_result(a, &r, &room, e) && room.to) sum->to = room.to, sum->device = room.device;
+  sum->points = array_points(&r);
+  int wanted = sum->to != NULL;
+  error_agree(e, on->compute);
+  if (asks && !e->id)
+    error_from_mpi(e, mpi_reduce_all(&wanted, 1, MPI_INT, MPI_MAX, on->compute), "MPI_Allreduce");
+  if (asks && wanted && a->shot_count > 1 && !e->id) ALLOC(e, sum->sums, sum->points, "the sum of gradients");
   pthread_mutex_unlock(&a->asking);
   return e->id;
 }
 
 /* A field of the only shot is the sum as well. */
-static int arrays_copy_sum(const arrays *a, const arrays_sum *sum, const arrays_room *field, error *e) {
-  const size_t bytes = (size_t)sum->points * sizeof(float);
-  if (a->shot_count > 1 || !sum->to || e->id) return e->id;
-  if (sum->device != STENCIL_HOST) return device_array_put(sum->to, field->host, bytes, sum->device, e);
-  memcpy(sum->to, field->host, bytes);
-  return 0;
+static int arrays_give_field(const arrays *a, const files *f, const arrays_sum *sum, arrays_room *room,
+                             error *e) {
+  const bool copied = sum && sum->to && a->shot_count == 1 && room->host;
+  error_agree(e, f->compute);
+  if (copied && !e->id) arrays_unite(f, room, e);
+  if (copied && sum->device == STENCIL_HOST && !e->id) memcpy(sum->to, room->host, room->bytes);
+  if (copied && sum->device != STENCIL_HOST && !e->id)
+    device_array_put(sum->to, room->host, room->bytes, sum->device, e);
+  return arrays_give(f, room, e);
 }
 
 /* Field k of a request, with all its frequencies. *part: the next of its parts. */
@@ -460,30 +486,22 @@ static int arrays_write_named(arrays *a, const files *on, const request *r, int 
   if (m->gradient)
     for (int i = 0; i < GRADIENT_FIELDS; i++)
       if (strcmp(GRADIENT_NAMES[i].name, n->name) == 0) f.sum = &a->sums[i];
-  if (f.sum) TRY(arrays_find_sum(a, &result, f.sum, e));
-  TRY(arrays_ask_room(a, &result, &room, e));
-  if (f.sum && f.sum->to && a->shot_count == 1 && !room.host) { /* the caller wants the sum alone */
-    room = (arrays_room){f.sum->to, f.sum->device, (size_t)f.sum->points * sizeof(float), f.sum->to};
-    f.sum = NULL;
-    float *host = NULL;
-    if (room.device != STENCIL_HOST) TRY(ALLOC(e, host, nz * ny * nx, "the gradient"));
-    if (host) room.host = host;
-  }
+  if (f.sum) TRY(arrays_find_sum(a, on, &result, f.sum, e));
+  TRY(arrays_ask_room(a, on, &result, &room, e));
   const int parts = n->frequencies ? n->frequencies : 1;
   for (int i = 0; i < parts && !e->id; i++) {
     f.from = &r->own.planes[(*part)++];
     f.to = room.host ? (float *)room.host + (int64_t)i * nz * ny * nx * f.apart : NULL;
     arrays_write_part(&f, on, e);
   }
-  if (f.sum) arrays_copy_sum(a, f.sum, &room, e);
-  return arrays_give(&room, e);
+  return arrays_give_field(a, on, f.sum, &room, e);
 }
 
-static int arrays_write_gradient(arrays *a, int shot, const gradient_meta *m, error *e) {
+static int arrays_write_gradient(arrays *a, const files *f, int shot, const gradient_meta *m, error *e) {
   const stencil_result misfit = {shot, "gradient", "misfit", .type = STENCIL_FLOAT64},
                        signals = {shot, "gradient", "signals", .axes = 2, .shape = {m->steps, m->signals}};
-  if (m->misfit) TRY(arrays_result(a, &misfit, m->misfit, e));
-  return m->signal_gradient ? arrays_result(a, &signals, m->signal_gradient, e) : 0;
+  if (m->misfit) TRY(arrays_result(a, f, &misfit, m->misfit, e));
+  return m->signal_gradient ? arrays_result(a, f, &signals, m->signal_gradient, e) : 0;
 }
 
 static int arrays_write_field(arrays *a, const files *on, const request *r, error *e) {
@@ -492,7 +510,7 @@ static int arrays_write_field(arrays *a, const files *on, const request *r, erro
   for (int k = 0; k < (m->ending ? m->fields : 1); k++) TRY(arrays_write_named(a, on, r, k, &part, e));
   if (m->measured) TRY(m->measured(r->own.planes[0].context, e));
   if (m->gradient) arrays_count_shot(a);
-  return m->gradient ? arrays_write_gradient(a, arrays_shot(r->own.io->path), m->gradient, e) : 0;
+  return m->gradient ? arrays_write_gradient(a, on, arrays_shot(r->own.io->path), m->gradient, e) : 0;
 }
 
 typedef struct arrays_rounding {
@@ -508,20 +526,18 @@ static void arrays_round(void *context, int i) {
     if (!isfinite(r->to[k] = exact_value(&r->sum->sums[k]))) r->wrong = true;
 }
 
-/* The exact sums, rounded once. */
-static int arrays_write_sums(arrays *a, const files *f, error *e) {
+int arrays_finish(arrays *a, const files *f, error *e) {
   for (int i = 0; i < GRADIENT_FIELDS && !e->id; i++) {
     const arrays_sum *s = &a->sums[i];
-    arrays_room room = {
-        .to = s->to, .device = s->device, .bytes = (size_t)s->points * sizeof(float), .host = s->to};
-    float *host = NULL;
+    arrays_room room = {s->to, s->device, (size_t)s->points * sizeof(float), s->to};
+    char *host = NULL;
     if (!s->sums) continue;
-    if (s->device != STENCIL_HOST) TRY(ALLOC(e, host, s->points, "the sum of gradients"));
+    if (!s->to || s->device != STENCIL_HOST) ALLOC(e, host, room.bytes, "the sum of gradients");
     if (host) room.host = host;
     arrays_rounding r = {.sum = s, .to = room.host};
-    thread_each(f->access->compressors, (int)((s->points + BLOCK - 1) / BLOCK), arrays_round, &r);
+    if (!e->id) thread_each(f->access->compressors, (int)((s->points + BLOCK - 1) / BLOCK), arrays_round, &r);
     if (r.wrong) FAIL(e, GRADIENT_NONFINITE, GRADIENT_NAMES[i].name, "NaN or Inf", 0, 0, 0);
-    arrays_give(&room, e);
+    arrays_give(f, &room, e);
   }
   return e->id;
 }
@@ -537,11 +553,9 @@ static int arrays_perform(const files *f, const request *r, error *e) {
   case FILES_READ_TABLE:
     return arrays_read_table(a, r, e);
   case FILES_WRITE_RECEIVERS:
-    return arrays_write_traces(a, r, e);
+    return arrays_write_traces(a, f, r, e);
   case FILES_WRITE_FIELD:
     return arrays_write_field(a, f, r, e);
-  case FILES_SUM_GRADIENTS:
-    return arrays_write_sums(a, f, e);
   case FILES_SPLIT:
     return files_open_parts(f, r->parts, r->own.answer, e);
   case FILES_FIND_SPACE:

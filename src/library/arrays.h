@@ -41,6 +41,8 @@ typedef struct arrays {
 extern const files_kind files_of_arrays;
 
 void arrays_open(arrays *a);
+/* Gives the sums over all shots, rounded once. Collective over f->compute, agreed. */
+int arrays_finish(arrays *a, const files *f, error *e);
 void arrays_close(arrays *a);
 /* Lets *a have what another call brings, in place of the last one. */
 void arrays_take(arrays *a, const arrays *call);

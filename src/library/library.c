@@ -18,6 +18,7 @@ struct stencil_sim {
       *kept; /* of the last call, which the next one of the same kind goes on with; owned; NULL: none */
   pid_t process;
   void *stream;
+  MPI_Comm comm;      /* the caller's */
   bool broken, known; /* the device has failed; the facts are there */
   stencil_facts facts;
   char backend[32], kernel[64];
@@ -120,7 +121,7 @@ int stencil_open(stencil_sim **sim, const char *keys, stencil_error *e) {
       !(s->keys = strdup(keys)))
     FAIL(&failed, OUT_OF_MEMORY, strlen(keys), "the keys");
   config_close(given);
-  if (s) s->process = getpid();
+  if (s) s->process = getpid(), s->comm = MPI_COMM_SELF;
   if (failed.id) {
     free(s);
     s = NULL;
@@ -134,6 +135,20 @@ int stencil_stream(stencil_sim *s, void *stream, stencil_error *e) {
   if (e) *e = (stencil_error){0};
   if (!s) FAIL(&failed, LIBRARY_INPUT, "stencil_stream", "the simulation is NULL");
   if (s) s->stream = stream;
+  return library_tell(&failed, e);
+}
+
+int stencil_communicator(stencil_sim *s, const void *comm, stencil_error *e) {
+  error failed = {0};
+  if (e) *e = (stencil_error){0};
+  if (!s || !comm) FAIL(&failed, LIBRARY_INPUT, "stencil_communicator", "an argument is NULL");
+#ifdef STENCIL_ONE_RANK_MPI_H
+  if (!failed.id) FAIL(&failed, LIBRARY_LACKS, "MPI: it was built without");
+#else
+  if (!failed.id && s->known)
+    FAIL(&failed, LIBRARY_INPUT, "stencil_communicator", "it comes before the first run");
+  if (!failed.id) memcpy(&s->comm, comm, sizeof s->comm);
+#endif
   return library_tell(&failed, e);
 }
 
@@ -209,6 +224,10 @@ static int library_set_defaults(library_run *r, error *e) {
   TRY(library_override(r, e, "output.path=array"));
   if (!config_text_of(r->given, "output", "final")) TRY(library_override(r, e, "output.final=off"));
   if (r->arrays.shot_count) TRY(library_override(r, e, "survey.shots=shot"));
+  int ranks;
+  MPI_TRY(e, MPI_Comm_size(s->comm, &ranks));
+  if (ranks > 1 && !config_text_of(r->given, "survey", "ranks_per_shot"))
+    TRY(library_override(r, e, "survey.ranks_per_shot=%d", ranks));
   if (!s->known) return 0;
   TRY(library_override(r, e, "time.dt=%.17g", s->facts.dt));
   if (s->facts.boundary_velocity > 0)
@@ -319,7 +338,7 @@ static int library_do(library_run *r, error *e) {
   r->log = (run_log){.hear = library_hear, .advance = library_advance, .hearer = r};
   r->misfit = (misfit_caller){library_misfit, r};
   const bool asks = r->arrays.calls && r->arrays.calls->misfit;
-  TRY(files_open(&r->files, MPI_COMM_WORLD, IO_GATHER, &files_of_arrays, e));
+  TRY(files_open(&r->files, r->sim->comm, IO_GATHER, &files_of_arrays, e));
   r->files.context = &r->arrays;
   r->files.access->log = &r->log;
   r->job = (survey_job){.config = &r->first,
@@ -331,7 +350,7 @@ static int library_do(library_run *r, error *e) {
                         .first_ends = true};
   if (!survey_plan(&r->v, &r->job, e)) {
     library_note_facts(r);
-    if (r->arrays.shot_count) survey_run(&r->v, e);
+    if (r->arrays.shot_count && !survey_run(&r->v, e)) arrays_finish(&r->arrays, &r->files, e);
     if (!e->id) library_note_facts(r);
   }
   return e->id;
@@ -340,7 +359,7 @@ static int library_do(library_run *r, error *e) {
 /* The call before was of the same kind: goes on with its survey. */
 static int library_do_again(library_run *r, error *e) {
   r->v.job.lines.given = r->given;
-  if (!survey_again(&r->v, e)) library_note_facts(r);
+  if (!survey_again(&r->v, e) && !arrays_finish(&r->arrays, &r->files, e)) library_note_facts(r);
   return e->id;
 }
 

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "base/error_mpi.h"
+#include "io/bytes/message.h"
 
 /* What it takes to be the same time, in intervals of samples, and place, in spacings: float32 is good enough for users. */
 static const double NEAR = 1e-3;
@@ -254,15 +255,20 @@ static void misfit_arrange(const receivers *r, traces own, float *dense, bool ba
     }
 }
 
-/* Asks the caller, of whom a rank has all receivers. */
+/* Asks the caller of the first rank, with the traces of all. */
 static int misfit_ask(misfit *m, const shot *s, error *e) {
   const receivers *r = m->of;
   const int64_t shape[2] = {r->rows, r->count}, values = r->rows * r->count;
+  const MPI_Comm comm = s->engine->comm;
   double most = 0;
   float *dense;
   TRY(ALLOC(e, dense, 2 * values, "the traces of a misfit"));
-  misfit_arrange(r, receivers_traces(r), dense, false, 1);
-  m->caller->find(m->caller->context, s->config->output_path, dense, shape, &m->value, dense + values, e);
+  misfit_arrange(r, receivers_traces(r), dense, false, 1); /* other ranks' are 0 */
+  error_from_mpi(e, mpi_reduce_all(dense, (int)values, MPI_UINT32_T, MPI_BOR, comm), "MPI_Allreduce");
+  if (!e->id && s->engine->rank == 0)
+    m->caller->find(m->caller->context, s->config->output_path, dense, shape, &m->value, dense + values, e);
+  if (!error_agree(e, comm) && !message_broadcast(&m->value, sizeof m->value, comm, e))
+    message_broadcast(dense + values, (size_t)values * sizeof *dense, comm, e);
   for (int64_t i = values; i < 2 * values && !e->id; i++) {
     if (!isfinite(dense[i]))
       FAIL(e, TABLE_NO_VALUE, "the derivative of the misfit", "NaN or Inf", (i - values) / r->count);
