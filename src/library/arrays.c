@@ -445,6 +445,7 @@ static int arrays_find_sum(arrays *a, const files *on, const stencil_result *of_
   error_agree(e, on->compute);
   if (asks && !e->id)
     error_from_mpi(e, mpi_reduce_all(&wanted, 1, MPI_INT, MPI_MAX, on->compute), "MPI_Allreduce");
+  if (asks) sum->wanted = wanted;
   if (asks && wanted && a->shot_count > 1 && !e->id) ALLOC(e, sum->sums, sum->points, "the sum of gradients");
   pthread_mutex_unlock(&a->asking);
   return e->id;
@@ -453,7 +454,7 @@ static int arrays_find_sum(arrays *a, const files *on, const stencil_result *of_
 /* A field of the only shot is the sum as well. */
 static int arrays_give_field(const arrays *a, const files *f, const arrays_sum *sum, arrays_room *room,
                              error *e) {
-  const bool copied = sum && sum->to && a->shot_count == 1 && room->host;
+  const bool copied = sum && sum->to && a->shot_count == 1;
   error_agree(e, f->compute);
   if (copied && !e->id) arrays_unite(f, room, e);
   if (copied && sum->device == STENCIL_HOST && !e->id) memcpy(sum->to, room->host, room->bytes);
@@ -488,6 +489,9 @@ static int arrays_write_named(arrays *a, const files *on, const request *r, int 
       if (strcmp(GRADIENT_NAMES[i].name, n->name) == 0) f.sum = &a->sums[i];
   if (f.sum) TRY(arrays_find_sum(a, on, &result, f.sum, e));
   TRY(arrays_ask_room(a, on, &result, &room, e));
+  char *host = NULL;
+  if (f.sum && f.sum->wanted && a->shot_count == 1 && !room.host) ALLOC(e, host, room.bytes, "the gradient");
+  if (host) room.host = host;
   const int parts = n->frequencies ? n->frequencies : 1;
   for (int i = 0; i < parts && !e->id; i++) {
     f.from = &r->own.planes[(*part)++];

@@ -18,6 +18,7 @@ typedef struct arrays_sum {
   float *to;       /* what the caller gave, */
   int device;      /* there */
   bool asked;      /* for that */
+  bool wanted;     /* by any rank */
 } arrays_sum;
 
 /* What is given to a run, and gets its results. It owns the sums alone. */
