@@ -97,6 +97,9 @@ typedef struct request_own {
   const field_io *io;
   field_sink *sink;
   void *context;              /* of the sink */
+  /* NULL, or takes all own planes at once, in place of the sink, from memory of the run's CUDA device, all of which values are
+   * normal numbers from range[0] > 0 to range[1]; *taken stays false where it cannot. */
+  int (*take_device)(void *context, const float *values, const float range[2], bool *taken, error *e);
   const field_planes *planes; /* of each field to be written */
   const receivers_part *part;
   const new_file *made; /* of receivers or a field: created before; NULL: not yet */

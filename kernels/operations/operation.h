@@ -286,6 +286,25 @@ GHOSTS_INLINE void scale_point(const scale_args *a, int z, int y, int x) {
                                       : from * a->by[at];
 }
 
+/* --- a medium from a dense array --------------------------------------------------------------------------------- */
+
+/* to = scale value^power at each own point, power 1 or 2: in float64, rounded once. */
+typedef struct spread_args {
+  const float *from; /* (nz, ny, nx), dense */
+  float *to;         /* own point (0, 0, 0) */
+  double scale;
+  int power;
+  size_t pitch, plane;
+  int nx, ny, nz;
+} spread_args;
+extern const operation operation_spread;
+
+GHOSTS_INLINE void spread_point(const spread_args *a, int z, int y, int x) {
+  const double value = a->from[((size_t)z * (size_t)a->ny + (size_t)y) * (size_t)a->nx + (size_t)x];
+  const double once = a->scale * value;
+  a->to[(ptrdiff_t)a->plane * z + (ptrdiff_t)a->pitch * y + x] = (float)(a->power == 2 ? once * value : once);
+}
+
 /* --- ghosts alone ----------------------------------------------------------------------------------------------- */
 
 /* Copies the ghosts of a slab, those that no other point's step sets among them, to `count` fields, `apart` floats apart. */

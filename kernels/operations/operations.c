@@ -67,6 +67,7 @@ static void operation_sample_host(const void *args, int part, int parts) {
         name##_point(a, row / ny - (ghosts), row % ny - (ghosts), x);                                        \
   }
 POINTS(scale, 0)
+POINTS(spread, 0)
 POINTS(undamp, 0)
 POINTS(gradient, 0)
 POINTS(frame, RADIUS)
@@ -110,6 +111,7 @@ OPERATION(ghosts, "ghosts", kernel_args, .host = operation_ghosts_host)
 OPERATION(inject, "point sources", inject_args, .host = operation_inject_host)
 OPERATION(sample, "receivers", sample_args, .host = operation_sample_host)
 OPERATION(scale, "scaling", scale_args, .host = operation_scale_host)
+OPERATION(spread, "a medium", spread_args, .host = operation_spread_host)
 OPERATION(gradient, "the gradient's sum", gradient_args, .host = operation_gradient_host)
 OPERATION(undamp, "what absorption has damped", undamp_args, .host = operation_undamp_host)
 OPERATION(frame, "ghosts alone", frame_args, .host = operation_frame_host)

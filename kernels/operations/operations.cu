@@ -134,6 +134,7 @@ static __global__ void __launch_bounds__(BLOCK)
     return (int)cudaGetLastError();                                                                          \
   }
 POINTS(scale, 0)
+POINTS(spread, 0)
 POINTS(undamp, 0)
 POINTS(gradient, 0)
 POINTS(maps, 0)

@@ -300,13 +300,37 @@ static int engine_load_model(engine *g, int i, error *e) {
   return e->id;
 }
 
+/* For model_target.on_device. A factor is a power of the value, times a number. What is beside own points stays as the first
+ * load has left it. */
+static int engine_take_device(void *context, const float *values, bool *taken, error *e) {
+  const engine_medium *medium = context;
+  const engine *g = medium->g;
+  const slab *s = &g->slab;
+  const double dt = g->physics.dt, one = physics_factor_of(g->config, medium->i, dt, 1),
+               two = physics_factor_of(g->config, medium->i, dt, 2);
+  const spread_args a = {.from = values,
+                         .to = g->medium[medium->i] + slab_offset(s, 0, 0, 0),
+                         .scale = one,
+                         .power = two == 4 * one ? 2 : 1,
+                         .pitch = s->pitch,
+                         .plane = s->plane,
+                         .nx = s->nx,
+                         .ny = s->ny,
+                         .nz = s->nz};
+  if (!g->reloads || g->dev->table->backend != BACKEND_CUDA || g->setup.together > 1 || g->ranks > 1)
+    return 0;
+  TRY(g->dev->table->apply(g->dev, STREAM_BOUNDARY, &operation_spread, &a, e));
+  *taken = true;
+  return g->dev->table->sync(g->dev, STREAM_BOUNDARY, e);
+}
+
 /* Reads the range once more, too: engine_reload needs it. */
 static int engine_load_medium(engine_medium *m, error *e) {
   engine *g = m->g;
   medium_range *range = &g->physics.medium[m->i];
   const uint64_t digest = range->digest;
   const enum medium which = EQUATIONS[g->config->equation].medium[m->i];
-  const model_target to = {.next = engine_take_medium, .context = m};
+  const model_target to = {.next = engine_take_medium, .context = m, .on_device = engine_take_device};
   model_read(&to, range, g->config, which, g->files, &g->io, e);
   range->digest = digest;
   return error_agree(e, g->comm);
@@ -330,7 +354,7 @@ int engine_load(engine *g, error *e) {
 }
 
 int engine_reload(engine *g, error *e) {
-  g->loaded = false;
+  g->loaded = false, g->reloads = true;
   TRY(engine_load(g, e));
   return physics_check(&g->physics, g->config, e);
 }

@@ -44,6 +44,7 @@ typedef struct engine {
   int most;                               /* steps of a pass, at most; 1: no wavefront */
   int depth;                              /* steps of a pass, as chosen */
   bool chosen, loaded;                    /* engine_choose and engine_load are done */
+  bool reloads;                           /* engine_reload has been called */
   double copy_gbs; /* copy bandwidth of this rank's device, GB/s read + write; 0: not measured yet */
 } engine;
 

@@ -183,6 +183,17 @@ static void arrays_give_planes(void *context, int i) {
   pthread_mutex_unlock(&p->lock);
 }
 
+/* All planes at once, from the device of the run. What is wrong with values the other way says. */
+static int arrays_give_device(const stencil_array *a, const request *r, bool *taken, error *e) {
+  const request_own *own = &r->own;
+  float range[2];
+  bool sound;
+  if (!own->take_device || a->device == STENCIL_HOST || a->type != STENCIL_FLOAT32) return 0;
+  if (!device_array_is_here(a->device)) return 0;
+  TRY(device_array_range(a->data, (size_t)array_count(a), a->device, range, &sound, e));
+  return sound ? own->take_device(own->context, a->data, range, taken, e) : 0;
+}
+
 static int arrays_read_field(const arrays *all, const files *f, const request *r, error *e) {
   const slab *s = r->own.io->slab;
   const int64_t shape[3] = {s->nz_global, s->ny, s->nx};
@@ -191,6 +202,9 @@ static int arrays_read_field(const arrays *all, const files *f, const request *r
   if (!a) return FAIL(e, LIBRARY_NO_ARRAY, r->path);
   if (!array_fits(a, shape)) return array_refuse(r->path, array_shape(3, shape, expected), a, e);
   const size_t plane = (size_t)s->ny * (size_t)s->nx;
+  bool taken = false;
+  TRY(arrays_give_device(a, r, &taken, e));
+  if (taken) return 0;
   arrays_planes p = {.r = r, .a = a, .nz = s->nz, .plane = plane, .lock = PTHREAD_MUTEX_INITIALIZER};
   p.each = larger(1, (int)(BLOCK / plane));
   thread_each(f->access->compressors, (s->nz + p.each - 1) / p.each, arrays_give_planes, &p);

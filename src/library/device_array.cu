@@ -1,4 +1,9 @@
+#include <cooperative_groups.h>
+#include <cooperative_groups/reduce.h>
 #include <cuda_runtime.h>
+#include <cfloat>
+#include <climits>
+#include <cstring>
 #include "device_array.h"
 
 /* Makes `device` the thread's own, and the one before it again at the end. */
@@ -32,6 +37,51 @@ static int device_array_copy(void *to, const void *from, size_t bytes, int devic
                              error *e) {
   const device_array_scope here(device);
   return device_array_failed(cudaMemcpy(to, from, bytes, kind), "cudaMemcpy", e);
+}
+
+namespace cg = cooperative_groups;
+
+/* The bits of positive numbers are in the order of these. found: bits of the least and the greatest, and whether one is not
+ * normal or not above 0. */
+static __global__ void device_array_find(const float *values, size_t count, unsigned *found) {
+  unsigned least = UINT_MAX, greatest = 0, unsound = 0;
+  for (size_t i = (size_t)blockIdx.x * blockDim.x + threadIdx.x; i < count;
+       i += (size_t)gridDim.x * blockDim.x) {
+    const float v = values[i];
+    const unsigned bits = __float_as_uint(v);
+    unsound |= !(v >= FLT_MIN && v <= FLT_MAX);
+    least = min(least, bits), greatest = max(greatest, bits);
+  }
+  const auto warp = cg::tiled_partition<32>(cg::this_thread_block());
+  least = cg::reduce(warp, least, cg::less<unsigned>());
+  greatest = cg::reduce(warp, greatest, cg::greater<unsigned>());
+  unsound = cg::reduce(warp, unsound, cg::bit_or<unsigned>());
+  if (warp.thread_rank() != 0) return;
+  atomicMin(&found[0], least);
+  atomicMax(&found[1], greatest);
+  atomicOr(&found[2], unsound);
+}
+
+int device_array_range(const float *values, size_t count, int device, float range[2], bool *sound, error *e) {
+  enum { BLOCK = 256, BLOCKS = 1024 };
+  const device_array_scope here(device);
+  unsigned bits[3] = {UINT_MAX, 0, 0}, *found = nullptr;
+  cudaError_t rc = cudaMalloc(&found, sizeof bits);
+  if (rc == cudaSuccess) rc = cudaMemcpy(found, bits, sizeof bits, cudaMemcpyHostToDevice);
+  if (rc == cudaSuccess) {
+    device_array_find<<<BLOCKS, BLOCK>>>(values, count, found);
+    rc = cudaGetLastError();
+  }
+  if (rc == cudaSuccess) rc = cudaMemcpy(bits, found, sizeof bits, cudaMemcpyDeviceToHost);
+  cudaFree(found);
+  memcpy(range, bits, 2 * sizeof *range);
+  *sound = !bits[2];
+  return device_array_failed(rc, "the range of an array", e);
+}
+
+bool device_array_is_here(int device) {
+  int here = -1;
+  return cudaGetDevice(&here) == cudaSuccess && here == device;
 }
 
 int device_array_get(void *to, const void *from, size_t bytes, int device, error *e) {

@@ -12,6 +12,10 @@ extern "C" {
 
 /* Does `memory`, the beginning of a caller's array, lie on that device? `name`: of the array, for the message. */
 int device_array_check(const char *name, const void *memory, int device, error *e);
+/* The range of numbers of such an array, where all are normal and above 0; else *sound is false. */
+int device_array_range(const float *values, size_t count, int device, float range[2], bool *sound, error *e);
+/* Is it the calling thread's device? */
+bool device_array_is_here(int device);
 /* Copies bytes of such an array to the host, or back, and waits. */
 int device_array_get(void *to, const void *from, size_t bytes, int device, error *e);
 int device_array_put(void *to, const void *from, size_t bytes, int device, error *e);

@@ -57,6 +57,15 @@ static int model_take_values(void *context, int z, int planes, float *values, er
   return x->to.next ? x->to.next(x->to.context, z, planes, values, e) : 0;
 }
 
+/* As request_own.take_device. */
+static int model_take_device(void *context, const float *values, const float range[2], bool *taken,
+                             error *e) {
+  model_reader *x = context;
+  TRY(x->to.on_device(x->to.context, values, taken, e));
+  if (*taken) x->min = range[0], x->max = range[1];
+  return 0;
+}
+
 enum quantity model_quantity(enum medium which) {
   return (enum quantity)(QUANTITY_OF_MEDIUM + (int)which);
 }
@@ -77,7 +86,9 @@ int model_read(const model_target *to, medium_range *r, const config *c, enum me
                     INFINITY,
                     -INFINITY,
                     0};
-  const request_own own = {.io = io, .sink = model_take_values, .context = &x};
+  const bool direct = x.to.on_device && !c->boundary_outside;
+  const request_own own = {
+      .io = io, .sink = model_take_values, .context = &x, .take_device = direct ? model_take_device : NULL};
   const request medium = {FILES_READ_FIELD, .path = given->file, .quantity = model_quantity(which),
                           .own = own};
   TRY(outside_read(files, c, &medium, e));

@@ -67,7 +67,9 @@ enum quantity model_quantity(enum medium which);
 typedef struct model_target {
   float *to;        /* own planes; NULL: nowhere */
   field_sink *next; /* NULL, or gets them, and may spoil them; the range has no digest then */
-  void *context;    /* of next */
+  void *context;    /* of next, and of on_device */
+  int (*on_device)(void *context, const float *values, bool *taken,
+                   error *e); /* as request_own.take_device; or NULL */
 } model_target;
 /* Reads a medium into `to` (NULL: only the range). Values must be above 0, or at least 0 where it may be. Collective,
  * not agreed. */

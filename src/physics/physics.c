@@ -128,8 +128,12 @@ void physics_close(physics *p) {
 
 /* --- what kernels get ------------------------------------------------------------------------------------------- */
 
+double physics_factor_of(const config *c, int i, double dt, double medium) {
+  return PHYSICS_OF[c->equation].factor(i, dt, medium);
+}
+
 float physics_factor(const physics *p, const config *c, int i, double medium, double times) {
-  return (float)(PHYSICS_OF[c->equation].factor(i, p->dt, medium) * times);
+  return (float)(physics_factor_of(c, i, p->dt, medium) * times);
 }
 
 static void physics_given_weights(const config *c, kernel_args *a) {

@@ -52,7 +52,9 @@ void physics_close(physics *p);
 /* Exit 3 where dt is above the bound of the ranges that p->medium has now, and that is not allowed. Not where there is a model. */
 int physics_check(physics *p, const config *c, error *e);
 
-/* What kernels get of a value of medium i, rounded once. `times`: what absorption changes the factor by; else 1. */
+/* What kernels get of a value of medium i: a number times a power of it; */
+double physics_factor_of(const config *c, int i, double dt, double medium);
+/* the same, rounded once. `times`: what absorption changes the factor by; else 1. */
 float physics_factor(const physics *p, const config *c, int i, double medium, double times);
 
 /* Sets *a to the constants of all launches on this slab: weights, scale, geometry, ghost rules. Its pointers are NULL.
