@@ -55,7 +55,7 @@ typedef struct stencil_array {
   int64_t shape[STENCIL_AXES];
 } stencil_array;
 
-/* What a key reads that takes FILE:/dataset, as "medium.velocity" (nz, ny, nx), "receivers.positions" (n, 3),
+/* An array for a key that takes FILE:/dataset, as "medium.velocity" (nz, ny, nx), "receivers.positions" (n, 3),
  * "sources.signals" (steps, n), "gradient.observed" (samples, receivers). Axes of one point may be left out. Units as in
  * docs/CONFIG.md: SI, positions as x y z. */
 typedef struct stencil_input {
@@ -83,7 +83,7 @@ typedef struct stencil_result {
   int64_t shape[STENCIL_AXES];
 } stencil_result;
 
-/* What the library calls during stencil_run: from threads of its own, one call at a time. Each may be NULL. */
+/* Functions that the library calls during stencil_run, from its own threads, one call at a time. Each may be NULL. */
 typedef struct stencil_calls {
   void *context;
   /* Sets *data to memory for the result, dense in C order, on *device (STENCIL_HOST as it comes, or a CUDA device); NULL: the
@@ -114,13 +114,13 @@ STENCIL_API int stencil_stream(stencil_sim *sim, void *stream, stencil_error *e)
  * them; progress() and misfit() are called on the first one. Where a rank fails alone, the job ends. */
 STENCIL_API int stencil_communicator(stencil_sim *sim, const void *comm, stencil_error *e);
 
-/* Does all shots: forward, and, where a misfit() or [gradient] asks for a gradient, back. `inputs`: those of all shots. With no
- * shots it only checks keys and arrays and fixes the facts. Waits until all is done. An error of one shot ends the run. */
+/* Does all shots: forward, and back where there is a misfit() or [gradient] observed. `inputs` are those of all shots. Without
+ * shots it only checks keys and arrays, and fixes the facts. It waits until all is done. An error of one shot ends the run. */
 STENCIL_API int stencil_run(stencil_sim *sim, const stencil_input *inputs, int32_t input_count,
                             const stencil_shot *shots, int32_t shot_count, const stencil_calls *calls,
                             stencil_error *e);
 
-/* What the first model has fixed, for this run and all later ones: a model over the bound of dt is an error. */
+/* Numbers that the first model fixes for all runs: a later model over the bound of dt is an error. */
 typedef struct stencil_facts {
   double dt; /* s; [time] dt, or from the first model */
   double

@@ -255,7 +255,7 @@ const files_kind files_on_disk = {disk_do, disk_heard, disk_see};
 
 /* --- the server ------------------------------------------------------------------------------------------------- */
 
-/* What the server has of its own, for the whole or a part. */
+/* The server's own data, for the whole or a part. */
 typedef struct disk_server {
   const files *files;
   slab slab; /* of the partition, with no planes */

@@ -8,8 +8,8 @@
 /* For files_open. Its signals are those that the data server has got. */
 extern const files_kind files_on_disk;
 
-/* The data server: does what it is asked for until files_dismiss, and takes over the error that the run ended with.
- * `signalled` tells which signal this rank has got, or 0; the computing ranks hear of it (files_signal). */
+/* The data server performs requests until files_dismiss, and takes over the error that the run ended with. `signalled` returns
+ * the signal that this rank has got, or 0; the computing ranks hear of it (files_signal). */
 int files_serve(const files *f, const config *c, int (*signalled)(void), error *e);
 /* Lets the server go, with the error, or 0, that all computing ranks end with. */
 void files_dismiss(const files *f, const error *e);

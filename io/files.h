@@ -63,7 +63,7 @@ int files_split(const files *f, files_parts parts, files *group, files *first, e
  * come first, then those of the first rank. */
 int files_open_parts(const files *f, files_parts parts, files *opened, error *e);
 
-/* What is to be done: the function that does it, and what that needs of a request. */
+/* The kinds of requests: the function that performs each, and the members that it needs. */
 enum request_kind {
   FILES_READ_FIELD,  /* field_read: path, quantity; own: io, sink, context */
   FILES_WRITE_FIELD, /* field_write: field, path; own: io, planes */
@@ -96,7 +96,7 @@ enum request_kind {
 typedef struct request_own {
   const field_io *io;
   field_sink *sink;
-  void *context;              /* of the sink */
+  void *context; /* of the sink */
   /* NULL, or takes all own planes at once, in place of the sink, from memory of the run's CUDA device, all of which values are
    * normal numbers from range[0] > 0 to range[1]; *taken stays false where it cannot. */
   int (*take_device)(void *context, const float *values, const float range[2], bool *taken, error *e);
@@ -131,7 +131,7 @@ typedef struct request {
   const checkpoint_meta *checkpoint;
   const checkpoint_array *arrays; /* count; the server has no rows of them */
   size_t answer_bytes;
-  error ended; /* what the run ended with */
+  error ended; /* the run's result */
   request_own own;
 } request;
 

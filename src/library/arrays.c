@@ -1,4 +1,4 @@
-/* What a run asks of files, done by arrays of the caller. */
+/* The requests of a run (io/files.h), performed by arrays of the caller. */
 #include "arrays.h"
 #include <float.h>
 #include <math.h>
@@ -183,7 +183,7 @@ static void arrays_give_planes(void *context, int i) {
   pthread_mutex_unlock(&p->lock);
 }
 
-/* All planes at once, from the device of the run. What is wrong with values the other way says. */
+/* All planes at once, from the device of the run. Wrong values are left to the way through the host, which says where they are. */
 static int arrays_give_device(const stencil_array *a, const request *r, bool *taken, error *e) {
   const request_own *own = &r->own;
   float range[2];
@@ -256,7 +256,7 @@ static int arrays_fill_table(const request *r, const stencil_array *a, const voi
   return e->id;
 }
 
-/* What lies beside a dataset in a file, as times and places, is not there: arrays are what the caller says. */
+/* Times and places that lie beside a dataset in a file are missing here: the caller answers for its arrays. */
 static int arrays_read_table(const arrays *all, const request *r, error *e) {
   const stencil_array *a = arrays_find(all, r->path);
   table *t = r->own.table;

@@ -1,4 +1,4 @@
-/* A caller's arrays in place of files: they perform what a run asks of files (io/files.h). A dataset is named
+/* A caller's arrays in place of files: they perform the requests of a run (io/files.h). A dataset is named
  * "array:/KEY", as array:/medium.velocity, or of shot N from 1 on "array:/NNNN/KEY". */
 #ifndef STENCIL_ARRAYS_H
 #define STENCIL_ARRAYS_H
@@ -15,13 +15,13 @@ enum { ARRAYS_NAME = 128, ARRAYS_ADDING = 64 };
 typedef struct arrays_sum {
   int64_t points;
   exact_sum *sums; /* owned; NULL: the caller wants none, or there is one shot, whose field it is */
-  float *to;       /* what the caller gave, */
+  float *to;       /* the caller's memory; NULL: none */
   int device;      /* there */
   bool asked;      /* for that */
   bool wanted;     /* by any rank */
 } arrays_sum;
 
-/* What is given to a run, and gets its results. It owns the sums alone. */
+/* A call's arrays: inputs of a run, and calls that give memory for its results. It owns the sums alone. */
 typedef struct arrays {
   const stencil_input *inputs; /* of all shots */
   int input_count;

@@ -158,7 +158,7 @@ enum { OVERRIDES = 64, OVERRIDE_TEXT = 256 };
 
 typedef struct library_run {
   stencil_sim *sim;
-  char *kind; /* what a later call must have in common, to go on with it; owned */
+  char *kind; /* a later call with the same text can go on with it; owned */
   bool ran;   /* without an error, so that it can be kept */
   arrays arrays;
   config_given *given;
@@ -218,7 +218,7 @@ static int library_set_inputs(library_run *r, error *e) {
   return 0;
 }
 
-/* What the first model has fixed, and what is otherwise than in the program. */
+/* Facts that the first model has fixed, and defaults that differ from the program's. */
 static int library_set_defaults(library_run *r, error *e) {
   const stencil_sim *s = r->sim;
   TRY(library_override(r, e, "output.path=array"));
@@ -320,7 +320,7 @@ static void library_note_facts(library_run *r) {
   s->known = true;
 }
 
-/* What a call asks for, but for values of media, places and traces. */
+/* The keys of a call, without values of media, places and traces. */
 static int library_find_kind(library_run *r, error *e) {
   const arrays *a = &r->arrays;
   size_t length = 0;
@@ -388,7 +388,7 @@ static void library_close_run(library_run *r) {
   free(r);
 }
 
-/* The run that is kept, with what `r` has of its own, if it is of the same kind; else `r`. The other one is closed. */
+/* Returns the kept run, with the inputs of `r`, if both are of one kind; otherwise `r`. The other one is closed. */
 static library_run *library_go_on(library_run *r) {
   library_run *kept = r->sim->kept;
   r->sim->kept = NULL;

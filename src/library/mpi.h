@@ -45,7 +45,7 @@ static inline double MPI_Wtime(void) {
   return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
-/* What reduces, gathers or scans: the result is what the rank has. */
+/* Reductions and gathers: the result is the rank's own values. */
 static inline int mpi_copy(const void *from, void *to, int count, MPI_Datatype type) {
   if (from != MPI_IN_PLACE && to && count) memcpy(to, from, (size_t)count * (size_t)type);
   return MPI_SUCCESS;
