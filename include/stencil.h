@@ -70,15 +70,16 @@ typedef struct stencil_shot {
   int32_t input_count;
 } stencil_shot;
 
-/* A result, for which the caller provides memory. */
+/* A result, for which the caller provides memory. Kinds and names are those of the program's files:
+ *   "traces"    "u" (samples, receivers)
+ *   "field"     "u" (nz, ny, nx), after step `step`
+ *   "maps"      "max", "min", "rms" (nz, ny, nx), "dft" (frequency, nz, ny, nx, 2)
+ *   "gradient"  "velocity" (nz, ny, nx), and as [gradient] says "initial", "image", "illumination" (nz, ny, nx), "signals"
+ *               (steps, sources), "misfit" (float64, no axes) */
 typedef struct stencil_result {
-  int32_t shot;     /* from 0; -1: the sum over all shots */
-  const char *kind; /* "traces", "field", "maps" or "gradient" */
-  const char *
-      name; /* the dataset of the program's file: traces: "u". field: "u". maps: "max", "min", "rms" (nz, ny, nx),
-                       "dft" (frequency, nz, ny, nx, 2). gradient: "velocity" and what else [gradient] asks for, "signals"
-                       (steps, sources), "misfit" (float64, no axes) */
-  int64_t step; /* of a field */
+  int32_t shot; /* from 0; -1: the sum over all shots, of fields of the gradient */
+  const char *kind, *name;
+  int64_t step;
   int32_t type, axes;
   int64_t shape[STENCIL_AXES];
 } stencil_result;
@@ -120,13 +121,13 @@ STENCIL_API int stencil_run(stencil_sim *sim, const stencil_input *inputs, int32
                             const stencil_shot *shots, int32_t shot_count, const stencil_calls *calls,
                             stencil_error *e);
 
-/* Numbers that the first model fixes for all runs: a later model over the bound of dt is an error. */
+/* Numbers that the first model fixes for all runs: a later model over the bound of dt is an error. boundary_velocity: [boundary]
+ * velocity, or the greatest of the first model, m/s; 0: no layers absorb. Samples of each trace are 0 without receivers. */
 typedef struct stencil_facts {
-  double dt; /* s; [time] dt, or from the first model */
-  double
-      boundary_velocity; /* m/s; [boundary] velocity, or the greatest of the first model; 0: no layers absorb */
-  int64_t steps, samples; /* of a run; of each trace, 0: no receivers */
-  double interval;        /* of samples, s */
+  double dt; /* s */
+  double boundary_velocity;
+  int64_t steps, samples;
+  double interval; /* of samples, s */
   const char *backend, *kernel;
 } stencil_facts;
 /* STENCIL_USAGE before the first stencil_run. The texts stay until the next call. */
