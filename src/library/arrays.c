@@ -11,7 +11,7 @@
 #include "base/thread.h"
 #include "device_array.h"
 
-enum { BLOCK = 1 << 18 /* numbers that a thread moves at a time */ };
+enum { BLOCK = 1 << 15 /* numbers that a thread moves at a time: they stay in its cache */ };
 
 void arrays_open(arrays *a) {
   pthread_mutex_init(&a->lock, NULL);
