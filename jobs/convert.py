@@ -16,9 +16,9 @@ from packages import require
 
 require("h5py", "numpy")
 import numpy as np
-import stencil_io as st
-from stencil_io.files import check_kept
-from stencil_io.shot import output_of
+import stencil.io as st
+from stencil.io.files import check_kept
+from stencil.io.shot import output_of
 
 
 def model_of(args, path):

@@ -15,8 +15,8 @@ from packages import require
 
 require("h5py", "numpy")
 import numpy as np
-import stencil_io as st
-from stencil_io.shot import output_of
+import stencil.io as st
+from stencil.io.shot import output_of
 
 BASIN, SKULL = (241, 81, 141, 8), (131, 131, 201, 0.5e-3)  # nx, ny, nz, spacing (m)
 WATER, SALT = 1500.0, 4500.0  # m/s

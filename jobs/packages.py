@@ -2,7 +2,9 @@
 import importlib.util
 import subprocess
 import sys
+from pathlib import Path
 
+sys.path.insert(1, str(Path(__file__).resolve().parents[1] / "python"))  # the package stencil that belongs to them
 SYSTEM = "/usr/bin/python3"  # to which a distribution's packages belong, whichever python3 is first on PATH
 
 

@@ -23,7 +23,7 @@ matplotlib.use("Agg")
 import matplotlib.animation
 import matplotlib.pyplot as plt
 import numpy as np
-import stencil_io as st
+import stencil.io as st
 
 AXES = "xyz"
 CLIP = {"heat": 100, "wave": 99}  # percent of the values that the colours span

@@ -2,11 +2,12 @@
 set(share ${CMAKE_INSTALL_DATADIR}/stencil)
 install(TARGETS stencil RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 install(DIRECTORY config/ DESTINATION ${share}/examples FILES_MATCHING PATTERN "*.ini")
-# Tools for users; those that draw the pages' figures need the source tree.
+# Tools for users, and the package that they import; those that draw the pages' figures need the source tree.
 install(DIRECTORY jobs/ DESTINATION ${share}/jobs USE_SOURCE_PERMISSIONS
-  FILES_MATCHING PATTERN "*.py" PATTERN "*.ipynb" PATTERN "pyproject.toml" PATTERN "requirements.txt" PATTERN "restart.sbatch"
+  FILES_MATCHING PATTERN "*.py" PATTERN "*.ipynb" PATTERN "requirements.txt" PATTERN "restart.sbatch"
   PATTERN "survey.sbatch" PATTERN "__pycache__" EXCLUDE PATTERN "packaging" EXCLUDE
   REGEX "/plot_[a-z]+\\.py$" EXCLUDE)
+install(DIRECTORY python/stencil DESTINATION ${share}/python FILES_MATCHING PATTERN "*.py" PATTERN "__pycache__" EXCLUDE)
 install(FILES LICENSE CITATION.cff README.md CHANGELOG.md CONTRIBUTING.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
 install(DIRECTORY docs DESTINATION ${CMAKE_INSTALL_DOCDIR} PATTERN "stencil.1" EXCLUDE)
 install(FILES docs/stencil.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)

@@ -1,9 +1,9 @@
 # What version the sources are.
 #   include(version.cmake)           sets STENCIL_VERSION, X.Y.Z of the newest tag vX.Y.Z, and STENCIL_PACKAGE_VERSION, with
 #                                    what came after it: X.Y.Z, X.Y.Z+N.gHASH, or without a tag the next release's X.Y.Z~HASH,
-#                                    as jobs/pyproject.toml names it
+#                                    as python/pyproject.toml names it
 #   cmake -DOUT=FILE -P version.cmake   writes the commit into the header FILE, touching it only when it changed
-file(STRINGS ${CMAKE_CURRENT_LIST_DIR}/../../jobs/pyproject.toml next_release REGEX "^version = ")
+file(STRINGS ${CMAKE_CURRENT_LIST_DIR}/../../python/pyproject.toml next_release REGEX "^version = ")
 string(REGEX REPLACE "version = \"(.*)\"" "\\1" next_release "${next_release}")
 # In an archive that git made, git has put both here (.gitattributes); else git tells.
 set(described [[$Format:%(describe:tags=true,match=v[0-9]*)$]])

@@ -66,7 +66,7 @@ def citations(problems, _program):
     """Comments cite only pages that are in the repository."""
     pages = {page.name for page in PAGES} | {page.stem for page in PAGES}
     cited = re.compile(r"\b(SPEC\b(?: \d)?|[A-Z]{4,}\.md)")
-    for folder in ("src", "kernels", "io", "config", "tests", "jobs"):
+    for folder in ("src", "kernels", "io", "config", "tests", "jobs", "python"):
         for path in sorted((SOURCE / folder).rglob("*")):
             if path.suffix not in {".c", ".h", ".cu", ".cuh", ".def", ".py", ".sh", ".ini"} or path == Path(__file__).resolve():
                 continue

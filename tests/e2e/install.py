@@ -88,8 +88,8 @@ def prefix(program):
             check(f"{name}.00000006.hdf" in made, f"the example made no {name}.00000006.hdf here: {sorted(made)}")
         with h5py.File(program.folder / "shot.receivers.h5") as file:
             check(np.abs(file["u"]).max() > 0, "the shot's receivers heard nothing")
-        module = f"import sys; sys.path[0] = '{installed.share}/jobs'; import stencil_io; print(stencil_io.open_run('shot').receivers.u.shape)"
-        check(installed.run(sys.executable, "-c", module) == "(4, 9)\n", "stencil_io cannot read the shot")
+        module = f"import sys; sys.path[0] = '{installed.share}/python'; import stencil.io; print(stencil.io.open_run('shot').receivers.u.shape)"
+        check(installed.run(sys.executable, "-c", module) == "(4, 9)\n", "stencil.io cannot read the shot")
         installed.run("bash", installed.share / "jobs/restart.sbatch", installed.share / "examples/wave.ini", *SMALL)
         same = {"share/man/man1/stencil.1": "docs/stencil.1", "share/doc/stencil/LICENSE": "LICENSE",
                 "share/bash-completion/completions/stencil": "jobs/stencil.bash", "share/doc/stencil/CITATION.cff": "CITATION.cff"}

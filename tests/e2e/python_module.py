@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The Python module of jobs/ (stencil_io), the tools that use it and the notebooks.
+"""stencil.io, the tools of jobs/ that use it, and the notebooks.
 
 usage: python_module.py --list | python_module.py CASE STENCIL MPIEXEC
 """
@@ -22,9 +22,9 @@ from pathlib import Path
 sys.dont_write_bytecode = True  # the source tree stays as it is
 from harness import ENVIRONMENT, PATIENCE, SOURCE, case, check, h5py, main, np, same_bits, skip
 
-sys.path.insert(0, str(SOURCE / "jobs"))
+sys.path[:0] = [str(SOURCE / "jobs"), str(SOURCE / "python")]
 if h5py:
-    import stencil_io as st
+    import stencil.io as st
 NEED_PACKAGES = ["convert", "make_model", "plot", "plot_kernels"]
 WAVE = {"grid.nx": 40, "grid.ny": 22, "grid.nz": 30, **{f"grid.d{a}": 0.5 * (i + 2) for i, a in enumerate("xyz")},
         "grid.origin": "100 -7 3", "equation.type": "wave", "initial.u": "zero", "source.1.position": "110.25 0.5 20",
@@ -223,8 +223,8 @@ def warned(program):
         with warnings.catch_warnings():
             warnings.simplefilter("error")
             expect(["points per wavelength"], st.run, {**keys, "output.path": "t3"}, kind=UserWarning)
-    script = f"import stencil_io as st\nprint('said', st.run({ {**keys, 'output.path': 't4'} !r}).warnings)"
-    env = {**program.environment, "PYTHONPATH": str(SOURCE / "jobs"), "STENCIL": program.path, "PYTHONWARNINGS": "error"}
+    script = f"import stencil.io as st\nprint('said', st.run({ {**keys, 'output.path': 't4'} !r}).warnings)"
+    env = {**program.environment, "PYTHONPATH": str(SOURCE / "python"), "STENCIL": program.path, "PYTHONWARNINGS": "error"}
     ours, its = pty.openpty()
     with subprocess.Popen([sys.executable, "-B", "-c", script], cwd=program.folder, env=env, stdout=its, stderr=its) as run:
         os.close(its)
@@ -297,8 +297,8 @@ def interrupted(program):
     """An interruption of Python lets the run write its checkpoint; only then does KeyboardInterrupt go on."""
     program.config({**WAVE, "time.steps": 100000000, "output.every": 100000000, "receivers.line": None, "receivers.every": None,
                     "time.dt": 1e-12})
-    script = "import stencil_io as st\ntry: st.run('run.ini', ranks=2)\nexcept KeyboardInterrupt: print('interrupted')"
-    env = {**program.environment, "PYTHONPATH": str(SOURCE / "jobs"), "STENCIL": program.path, "MPIRUN": program.mpiexec}
+    script = "import stencil.io as st\ntry: st.run('run.ini', ranks=2)\nexcept KeyboardInterrupt: print('interrupted')"
+    env = {**program.environment, "PYTHONPATH": str(SOURCE / "python"), "STENCIL": program.path, "MPIRUN": program.mpiexec}
     command = [sys.executable, "-B", "-c", script]
     with subprocess.Popen(command, cwd=program.folder, env=env, stdout=subprocess.PIPE, text=True) as run:
         end = time.monotonic() + PATIENCE
@@ -1360,19 +1360,13 @@ def packages(program):
 
 
 @case
-def installs(program):
-    """pip installs the module from the source tree, without a network."""
-    need("pip")
-    need("setuptools")
-    need("wheel")
-    copy = program.folder / "jobs"  # setuptools writes beside what it builds
-    program.finish(["cp", "-r", SOURCE / "jobs", copy])
-    result = program.finish([sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--no-index", "--no-build-isolation",
-                             "--target", program.folder / "site", copy])
-    check(result.code == 0, f"{result}")
-    result = program.finish([sys.executable, "-c", "import stencil_io; print(stencil_io.__file__)"],
-                            env={"PYTHONPATH": str(program.folder / "site")})
-    check(result.out.strip() == str(program.folder / "site/stencil_io/__init__.py"), f"{result}")
+def former_name(program):
+    """stencil_io is stencil.io, with its modules."""
+    script = """import stencil_io as st, stencil.io
+from stencil_io.files import Field
+print(st is stencil.io and Field is stencil.io.Field)"""
+    result = program.finish([sys.executable, "-B", "-c", script], env={"PYTHONPATH": str(SOURCE / "jobs")})
+    check(result.out == "True\n", f"{result}")
 
 
 @case
@@ -1391,7 +1385,7 @@ def notebooks(program):
     private = ["--KernelManager.transport=ipc", f"--KernelManager.ip={sockets}"]
     for path in paths:
         convert = ["nbconvert", "--to", "notebook", "--execute", "--output-dir", program.folder, *private, path]
-        env = {"PYTHONPATH": str(SOURCE / "jobs"), "STENCIL": program.path, "MPIRUN": program.mpiexec, "HOME": str(program.root)}
+        env = {"PYTHONPATH": str(SOURCE / "python"), "STENCIL": program.path, "MPIRUN": program.mpiexec, "HOME": str(program.root)}
         result = program.finish([sys.executable, "-m", *convert], timeout=600, env=env)
         done = program.folder / path.name
         check(result.code == 0 and done.exists(), f"{path.name}: {result.err[-3000:]}")

@@ -8,11 +8,11 @@ from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
 
-import h5py
 import numpy as np
 
 from .config import parse_config
 from .errors import Error, reason
+from .hdf5 import h5py
 
 OF_A_RUN, OF_A_SURVEY = r"[.](\d{8}[.]hdf|maps[.]hdf|receivers[.]h5|hdf[.]series|xdmf)$", r"/survey[.]csv$"
 
@@ -261,7 +261,7 @@ class Run:
     report. A survey has shots, each a Run, the gradient summed over them, and the config that they share.
 
     `survey`: True for a survey, False for a run, None to take the one with the newest files. `config`: the
-    configuration, used where no file holds it. `report`: the report's file. warnings: those that stencil_io.run saw."""
+    configuration, used where no file holds it. `report`: the report's file. warnings: those that stencil.io.run saw."""
 
     def __init__(self, path, survey=None, config=None, report=""):
         self.path, self.fields, self.shots, self.warnings, self._report = Path(path), Fields(path), Shots(None), [], report

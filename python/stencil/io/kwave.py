@@ -2,11 +2,11 @@
 import os
 import re
 
-import h5py
 import numpy as np
 
 from .errors import Error
 from .files import open_hdf5
+from .hdf5 import h5py
 from .models import dataset_name, volume, write_model, write_positions, write_table
 
 REFUSED = {"nonlinear_flag": "a nonlinear medium", "elastic_flag": "an elastic medium",

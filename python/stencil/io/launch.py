@@ -20,7 +20,7 @@ from .config import flat, in_sections, read_config, write_config
 from .errors import Error, RunFailed, reason
 from .files import Run
 
-BUILT = Path(__file__).resolve().parents[2] / "build/release/stencil"  # where the source tree's own is
+BUILT = Path(__file__).resolve().parents[3] / "build/release/stencil"  # where the source tree's own is
 
 
 def program_path():
@@ -55,7 +55,7 @@ def prepared(config, keys):
             folder.mkdir(exist_ok=True)
         except OSError as error:
             raise Error(f"{folder}: cannot make this folder of output.path: {reason(error)}") from None
-        write_config(config, given, "written by stencil_io.run")
+        write_config(config, given, "written by stencil.io.run")
     return str(config), asked
 
 

@@ -3,12 +3,12 @@ import re
 import shutil
 from dataclasses import dataclass
 
-import h5py
 import numpy as np
 
 from .config import text_of
 from .errors import Error, reason
 from .files import written
+from .hdf5 import h5py
 from .plain import read_plain, si_units
 
 

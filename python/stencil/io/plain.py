@@ -4,11 +4,11 @@ import os
 import re
 from pathlib import Path
 
-import h5py
 import numpy as np
 
 from .errors import Error
 from .files import check_kept, open_hdf5, written
+from .hdf5 import h5py
 
 # Powers of m, s and kg, and the factor to them as a fraction: exact where float64 is.
 UNITS = {"m meter metre": ((1, 0, 0), 1, 1), "km kilometer kilometre": ((1, 0, 0), 1000, 1),

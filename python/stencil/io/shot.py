@@ -54,5 +54,5 @@ def write_shot(path, model, output=None, points=5, density=None):
     if keys.get("boundary.y") == "periodic":
         note += (f"; y is periodic: the source is one of a row, {keys['grid.ny'] * keys['grid.dy']:g} m apart (one plane along y "
                  "is a 2D run)")
-    write_config(path, keys, f"A shot over {model}, written by stencil_io: a start; source, receivers and time are yours.\n{note}")
+    write_config(path, keys, f"A shot over {model}, written by stencil.io: a start; source, receivers and time are yours.\n{note}")
     return f"{path}: {note}"
