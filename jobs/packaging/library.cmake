@@ -16,3 +16,5 @@ Cflags: -I\${prefix}/@CMAKE_INSTALL_INCLUDEDIR@
 Libs: -L\${prefix}/@CMAKE_INSTALL_LIBDIR@ -lstencil
 ")
 install(FILES ${CMAKE_BINARY_DIR}/stencil.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig COMPONENT library)
+# What pip puts beside the Python package: python/pyproject.toml.
+install(FILES $<TARGET_FILE:stencil_library> DESTINATION stencil RENAME libstencil.so COMPONENT python EXCLUDE_FROM_ALL)

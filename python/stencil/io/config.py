@@ -4,6 +4,7 @@ import math
 import numbers
 import os
 import re
+import shlex
 from collections.abc import Mapping, Set
 from pathlib import Path
 
@@ -32,8 +33,8 @@ def read_config(path):
         return parse_config(Path(path).read_bytes().decode("utf-8-sig"), str(path))
     except UnicodeDecodeError:
         raise Error(f"{path}: not a text file") from None
-    except OSError as error:
-        raise Error(f"{path}: {reason(error)}") from None
+    except (OSError, ValueError) as error:  # a name that none can have
+        raise Error(f"{path!r:.200}: {reason(error)}" if isinstance(error, ValueError) else f"{path}: {reason(error)}") from None
 
 
 def flat(keys, before=""):
@@ -59,13 +60,22 @@ def in_sections(keys):
     return sections
 
 
+def config_text(keys):
+    """The text of a configuration of flat {"section.key": text}."""
+    return "\n".join(f"[{section}]\n" + "".join(f"{name} = {text}\n" for name, text in inner.items())
+                     for section, inner in in_sections(keys).items())
+
+
+def override_words(keys):
+    """Flat {"section.key": text} as words of a line of [survey] shots."""
+    return " ".join(shlex.quote(f"{key}={text}") for key, text in keys.items())
+
+
 def write_config(path, keys, comment=""):
     """Writes `keys`, flat or in sections."""
     head = "".join(f"; {line}\n" for line in comment.splitlines()) + "\n" if comment else ""
-    text = head + "\n".join(f"[{section}]\n" + "".join(f"{name} = {text}\n" for name, text in inner.items())
-                            for section, inner in in_sections(flat(keys)).items())
     try:
-        Path(path).write_bytes(text.encode(errors="replace"))  # only a comment may need it
+        Path(path).write_bytes((head + config_text(flat(keys))).encode(errors="replace"))  # only a comment may need it
     except OSError as error:
         raise Error(f"{path}: cannot write: {reason(error)}") from None
 

@@ -1,18 +1,11 @@
 """What goes wrong, as one line."""
 import re
 
-
-class Error(ValueError):
-    """Something that cannot be read, written or mapped; the text says what and why."""
+from ..errors import Error
 
 
 class RunFailed(Error):
-    """The program's own error line; `code` is its exit code: 1 usage or configuration, 2 files, 3 numerics, 4 device or
-    MPI, 75 stopped early with a checkpoint."""
-
-    def __init__(self, line, code):
-        super().__init__(line)
-        self.code = code
+    """The program's own error line, and its exit code."""
 
 
 def reason(error):

@@ -241,7 +241,7 @@ def sps_shots(found, layout, metres):
         line, given = name_of(field["to_line"]), given + count
         for point in np.round(np.linspace(begin, end, count), 2).tolist():
             at = place(receivers, line, point, field["to_index"] or "1", where, "receiver")
-            shot.receivers[line, point, *at] = at
+            shot.receivers[(line, point, *at)] = at
     again = given - sum(len(shot.receivers) for shot in shots.values())
     result = Survey(Shot(shot.number, shot.source, np.array([*shot.receivers.values()])) for shot in shots.values())
     result.note = f"; {again} repeated receivers left out" if again else ""

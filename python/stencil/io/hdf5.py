@@ -1,6 +1,8 @@
 """h5py, which is imported when it is first used: what reads no file needs none."""
 import importlib
 
+from .errors import Error
+
 
 class Later:
     """A module that is not imported yet."""
@@ -9,7 +11,10 @@ class Later:
         self.name = name
 
     def __getattr__(self, name):
-        return getattr(importlib.import_module(self.name), name)
+        try:
+            return getattr(importlib.import_module(self.name), name)
+        except ImportError:
+            raise Error(f"files need {self.name}, which is not installed: pip install {self.name}", 2) from None
 
 
 h5py = Later("h5py")

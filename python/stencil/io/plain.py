@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from .errors import Error
-from .files import check_kept, open_hdf5, written
+from .files import check_kept, dataset_of, open_hdf5, written
 from .hdf5 import h5py
 
 # Powers of m, s and kg, and the factor to them as a fraction: exact where float64 is.
@@ -196,6 +196,19 @@ def read_plain(data, path, fill=None):
     scales = "CLASS", "NAME", "DIMENSION_LIST", "REFERENCE_LIST"
     attributes = {key: value for key, value in data.attrs.items() if key not in scales and not isinstance(value, h5py.Empty)}
     return decode(stored(data, path), attributes, fill, data.fillvalue)
+
+
+def read_values(name, without=""):
+    """The values of FILE:/dataset in SI. Refuses one beside which the dataset `without` lies."""
+    path, _, inside = str(name).rpartition(":/")
+    with open_hdf5(path) as file:
+        try:
+            data = dataset_of(file, inside)
+            if without and without in data.parent:
+                raise ValueError(f"beside it lies {without}, which says when its rows are: give an array with a row a step")
+            return read_plain(data, path)[0]
+        except ValueError as error:
+            raise Error(str(error) if inside in str(error) else f"{name}: {error}", 2) from None
 
 
 def to_plain(path, out, names=(), fill=None):
