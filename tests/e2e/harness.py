@@ -2,6 +2,7 @@
 exit 0: as specified; 1: not, saying how; 77: cannot be checked here, saying why."""
 import ctypes
 import fcntl
+import importlib.util
 import os
 import pty
 import re
@@ -395,6 +396,23 @@ def jacobi_step(u, center, weights, value):
         for r in (1, 2, 3, 4):
             acc = fma(wz[r - 1], at(dz=r), acc)
     return acc
+
+
+def run_notebook(program, name, **environment):
+    """Runs a notebook of jobs/notebooks from its first cell to its last; it must draw two pictures at least."""
+    for package in ("nbconvert", "ipykernel", "matplotlib"):
+        if importlib.util.find_spec(package) is None:
+            skip(f"no {package}")
+    sockets = program.root / "kernel"  # TCP ports would be chosen here and bound in the kernel, by then perhaps another test's
+    if len(f"{sockets}-5") > 107:
+        skip(f"no socket can have so long a name: {sockets}-5")
+    private = ["--KernelManager.transport=ipc", f"--KernelManager.ip={sockets}"]
+    path, done = SOURCE / f"jobs/notebooks/{name}.ipynb", program.folder / f"{name}.ipynb"
+    convert = ["nbconvert", "--to", "notebook", "--execute", "--output-dir", program.folder, *private, path]
+    env = {"PYTHONPATH": str(SOURCE / "python"), "STENCIL": program.path, "MPIRUN": program.mpiexec, "HOME": str(program.root), **environment}
+    result = program.finish([sys.executable, "-m", *convert], timeout=600, env=env)
+    check(result.code == 0 and done.exists(), f"{path.name}: {result.err[-3000:]}")
+    check(done.read_text().count('"image/png"') >= 2, f"{path.name} drew nothing")
 
 
 # --- the cases of a script ------------------------------------------------------------------------------------------

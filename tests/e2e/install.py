@@ -90,6 +90,10 @@ def prefix(program):
             check(np.abs(file["u"]).max() > 0, "the shot's receivers heard nothing")
         module = f"import sys; sys.path[0] = '{installed.share}/python'; import stencil.io; print(stencil.io.open_run('shot').receivers.u.shape)"
         check(installed.run(sys.executable, "-c", module) == "(4, 9)\n", "stencil.io cannot read the shot")
+        module = module.replace("stencil.io", "stencil as st").split("print")[0] + ("sim = st.Simulation(shape=(20, 21), time=0.01, keys={'device.backend': "
+                 "'host'}); print(sim.forward(1500, st.Shot((5, 5), st.ricker(300), [(9, 9)]))[0].any(), open('/proc/self/maps').read())")
+        said = installed.run(sys.executable, "-c", module)
+        check(said.startswith("True") and f"{installed.prefix}/lib" in said, "the package did not compute, or not by the installed library")
         installed.run("bash", installed.share / "jobs/restart.sbatch", installed.share / "examples/wave.ini", *SMALL)
         same = {"share/man/man1/stencil.1": "docs/stencil.1", "share/doc/stencil/LICENSE": "LICENSE",
                 "share/bash-completion/completions/stencil": "jobs/stencil.bash", "share/doc/stencil/CITATION.cff": "CITATION.cff"}

@@ -20,7 +20,7 @@ from contextlib import contextmanager, redirect_stdout
 from pathlib import Path
 
 sys.dont_write_bytecode = True  # the source tree stays as it is
-from harness import ENVIRONMENT, PATIENCE, SOURCE, case, check, h5py, main, np, same_bits, skip
+from harness import ENVIRONMENT, PATIENCE, SOURCE, case, check, h5py, main, np, run_notebook, same_bits, skip
 
 sys.path[:0] = [str(SOURCE / "jobs"), str(SOURCE / "python")]
 if h5py:
@@ -1373,23 +1373,12 @@ print(st is stencil.io and Field is stencil.io.Field)"""
 def notebooks(program):
     """The notebooks run from their first cell to their last, and are kept without output."""
     paths = sorted((SOURCE / "jobs/notebooks").glob("*.ipynb"))
-    check(len(paths) == 2, f"{paths}")
+    check({path.stem for path in paths} == {"gradient", "heat", "inversion", "shot"}, f"{paths}")
     for path in paths:
         text = path.read_text()
         check('"output_type"' not in text and '"execution_count": null' in text, f"{path.name} holds output")
-    for package in ("nbconvert", "ipykernel", "matplotlib"):
-        need(package)
-    sockets = program.root / "kernel"  # TCP ports would be chosen here and bound in the kernel, by then perhaps another test's
-    if len(f"{sockets}-5") > 107:
-        skip(f"no socket can have so long a name: {sockets}-5")
-    private = ["--KernelManager.transport=ipc", f"--KernelManager.ip={sockets}"]
-    for path in paths:
-        convert = ["nbconvert", "--to", "notebook", "--execute", "--output-dir", program.folder, *private, path]
-        env = {"PYTHONPATH": str(SOURCE / "python"), "STENCIL": program.path, "MPIRUN": program.mpiexec, "HOME": str(program.root)}
-        result = program.finish([sys.executable, "-m", *convert], timeout=600, env=env)
-        done = program.folder / path.name
-        check(result.code == 0 and done.exists(), f"{path.name}: {result.err[-3000:]}")
-        check(done.read_text().count('"image/png"') >= 2, f"{path.name} drew nothing")
+    run_notebook(program, "heat")
+    run_notebook(program, "shot")
 
 
 if __name__ == "__main__":
