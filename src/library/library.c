@@ -62,6 +62,10 @@ static void library_rename(const char *text, char *to, size_t room) {
     used = (size_t)snprintf(to, room, "shot %ld", strtol(text + strlen(SHOT), &rest, 10) - 1);
     text = rest;
   }
+  int shots, first, length = 0;
+  if (sscanf(text, "%d shot%*[s,] first %*d (shot:%d): %n", &shots, &first, &length) == 2 && length)
+    used = (size_t)snprintf(to, room, "%d shot%s, first shot %d: ", shots, shots == 1 ? "" : "s", first - 1);
+  text += length;
   while (*text && used + 1 < room)
     if (strncmp(text, ARRAYS_FILE, strlen(ARRAYS_FILE)) == 0)
       used += library_name_array(&text, to + used, room - used);
@@ -169,7 +173,8 @@ typedef struct library_run {
   survey v;
   survey_job job;
   misfit_caller misfit;
-  bool gradient;
+  char warned[WARNINGS_MOST][WARNING_TEXT];
+  int warned_count;
   char overrides[OVERRIDES][OVERRIDE_TEXT];
   const char *list[OVERRIDES];
   int count;
@@ -282,7 +287,7 @@ static int library_misfit(void *context, const char *path, const float *traces, 
   return rc ? FAIL(e, LIBRARY_STOPPED) : 0;
 }
 
-/* For run_log.hear. */
+/* For run_log.hear. A warning of the first shot is heard again with the number of shots that have it: once is enough. */
 static void library_hear(void *hearer, const char *format, const char *line) {
   static const char WARNING[] = "warning: ";
   library_run *r = hearer;
@@ -290,9 +295,16 @@ static void library_hear(void *hearer, const char *format, const char *line) {
   (void)format;
   if (strncmp(line, WARNING, strlen(WARNING)) != 0 || !c || !c->warning) return;
   char text[1024];
-  library_rename(line + strlen(WARNING), text, sizeof text);
+  line += strlen(WARNING);
   pthread_mutex_lock(&r->arrays.lock);
-  c->warning(c->context, text);
+  for (int i = 0; i < r->warned_count; i++) {
+    const size_t length = strlen(line), known = strlen(r->warned[i]);
+    if (known <= length && strcmp(line + length - known, r->warned[i]) == 0) line = "";
+  }
+  if (*line && r->warned_count < WARNINGS_MOST)
+    snprintf(r->warned[r->warned_count++], sizeof *r->warned, "%s", line);
+  library_rename(line, text, sizeof text);
+  if (*text) c->warning(c->context, text);
   pthread_mutex_unlock(&r->arrays.lock);
 }
 

@@ -31,6 +31,14 @@ void warnings_hear(run_log *log, warnings *all) {
   log->hear = warnings_take, log->hearer = all;
 }
 
+void warnings_pass(const warnings *all, const run_log *log) {
+  char line[PREFIX + WARNING_TEXT];
+  for (int i = 0; log->hear && i < all->count; i++) {
+    snprintf(line, sizeof line, "%s%s", WARNING, all->list[i].text);
+    log->hear(log->hearer, "", line);
+  }
+}
+
 char *warnings_join(const warnings *all) {
   char *text = NULL;
   size_t length = 0;

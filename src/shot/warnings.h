@@ -20,6 +20,8 @@ typedef struct warnings {
 
 /* From now on *all gets what the log warns of, printed or not. */
 void warnings_hear(run_log *log, warnings *all);
+/* Lets a log's hearer, if it has one, hear them again. */
+void warnings_pass(const warnings *all, const run_log *log);
 /* The texts, in one line to be freed; NULL where there are none, or no memory. */
 char *warnings_join(const warnings *all);
 

@@ -280,11 +280,13 @@ void survey_close(survey *v) {
 /* Says what runs, by the first shot, where that can be read. */
 static int survey_announce(survey *v, error *e) {
   survey_slot *t = &v->slots[0];
+  const run_log before = *v->log;
   warnings told;
   if (v->job.samples) return 0;
   if (v->several && v->first.access) warnings_hear(v->log, &told);
   if (v->one.planned && !announce(&t->batch.p, &v->one.shot, e)) gradient_announce(&t->back, v->log);
-  if (v->several && v->first.access) v->log->hear = NULL;
+  v->log->hear = before.hear, v->log->hearer = before.hearer;
+  if (v->several && v->first.access) warnings_pass(&told, v->log);
   if (e->id || !v->several) return e->id ? e->id : announce_check_report(&v->engine, e);
   if (v->together == 1 && v->slot_count > 1 && !config_has_gradient(v->job.config))
     log_line(v->log, "survey: a rank has %d shot%s under way while another is written", v->at_once,
