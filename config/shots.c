@@ -53,9 +53,9 @@ int shots_add(shot_lines *all, const char *text, int line, error *e) {
       shots_lack(e);
   }
   free(word);
-  if (s.count && all->count == all->room) {
-    all->room = 2 * all->room + 64;
-    TRY(GROW(e, all->list, all->room, "the shots"));
+  if (s.count && all->count == all->capacity) {
+    all->capacity = 2 * all->capacity + 64;
+    TRY(GROW(e, all->list, all->capacity, "the shots"));
   }
   if (s.count) all->list[all->count++] = s;
   return e->id;
@@ -69,14 +69,14 @@ static char *shots_trim(char *text, ssize_t length, int line) {
 
 int shots_read(shot_lines *all, const char *file, error *e) {
   char *text = NULL, place[PLACE_TEXT];
-  size_t room = 0;
+  size_t capacity = 0;
   *all = (shot_lines){.count = 0};
   snprintf(all->file, sizeof all->file, "%s", file);
   if (config_is_named_pipe(file)) return FAIL(e, SHOTS_READ, file, "it is a named pipe");
   FILE *from = fopen(file, "r");
   if (!from) return FAIL(e, SHOTS_READ, file, strerror(errno));
   for (int line = 1; !e->id; line++) {
-    const ssize_t length = getline(&text, &room, from);
+    const ssize_t length = getline(&text, &capacity, from);
     if (length < 0) break;
     config_place(place, file, line);
     if (strlen(text) != (size_t)length)

@@ -16,7 +16,7 @@ typedef struct shot_line {
 typedef struct shot_lines {
   char file[CONFIG_TEXT];
   shot_line *list;
-  int count, room;
+  int count, capacity;
   bool
       alike; /* set by shots_check: all begin with the same field, and differ in where and when sources act at most */
 } shot_lines;

@@ -274,7 +274,7 @@ static int disk_server_open(disk_server *s, const files *f, const config *c, err
 typedef struct disk_serving {
   disk_server whole, *parts; /* owned */
   files *files;              /* the parts', owned */
-  int count, told;           /* parts; the signal that was passed on */
+  int count, passed;         /* parts; the signal that was passed on */
 } disk_serving;
 
 static disk_server *disk_server_of(disk_serving *s, int i) {
@@ -295,15 +295,15 @@ static disk_server *disk_receive(disk_serving *s, int (*signalled)(void), messag
     i = (i + 1) % (s->count + 1);
     if (i) continue;
     int number = signalled();
-    if (number && !s->told) {
-      s->told = number;
+    if (number && !s->passed) {
+      s->passed = number;
       if ((rc = MPI_Send(&number, 1, MPI_INT, 1, TAG_SIGNAL, s->whole.files->comm))) break;
     }
     pace_wait(&p, LONGEST);
   }
   if (!rc) rc = MPI_Get_count(&status, MPI_BYTE, &bytes);
   if (!rc && ALLOC(e, m->bytes, bytes, "a request to the data server")) return NULL;
-  m->length = m->room = (size_t)bytes;
+  m->length = m->capacity = (size_t)bytes;
   if (!rc) rc = MPI_Imrecv(m->bytes, bytes, MPI_BYTE, &found, &request);
   if (!rc) rc = mpi_wait(&request, MPI_STATUS_IGNORE);
   m->reading = true;

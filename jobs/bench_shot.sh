@@ -2,8 +2,8 @@
 # Time to solution of one whole shot: start, load the model, steps, write traces and the last field, exit.
 #   jobs/bench_shot.sh [STENCIL [POINTS [STEPS [KEY=VALUE ...]]]]   (default build/release/stencil 256 400)
 # A cube of POINTS^3 (jobs/make_model.py), absorbing layers of 20 points at five faces under a free surface, one source,
-# POINTS receivers sampled every other step; in turns with the same shot between fixed faces, which is the bare loop.
-# KEY=VALUE goes to the program (device.backend=cuda). Prints the best of $TURNS turns (default 3).
+# POINTS receivers sampled every other step; in rounds with the same shot between fixed faces, which is the bare loop.
+# KEY=VALUE goes to the program (device.backend=cuda). Prints the best of $ROUNDS rounds (default 3).
 # tests/bench/host_peers.py --equations layers compares the steps with Devito's.
 set -euo pipefail
 source=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
@@ -29,7 +29,7 @@ shot() { # NAME KEY=VALUE...   a line: name, seconds in all, Gpts/s and seconds 
     "$name" "$(awk "BEGIN { print $EPOCHREALTIME - $begin }")"
 }
 
-for ((turn = 0; turn < ${TURNS:-3}; turn++)); do
+for ((round = 0; round < ${ROUNDS:-3}; round++)); do
   shot absorbing "$@"
   shot fixed boundary.all=fixed boundary.z_lo=fixed "$@"
 done | sort -k 2,2n | awk '!seen[$1]++ { printf "%-10s %8.2f s in all, steps %8.2f s, %.4g Gpts/s\n", $1, $2, $4, $3 }'

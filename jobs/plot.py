@@ -49,10 +49,10 @@ def listed(names, values, unit):
 
 def label_of(attributes, name="u"):
     """pressure u; image: sum over the steps; velocity (m/s): what a dataset of these attributes holds"""
-    units, told = attributes.get("units", ""), attributes.get("long_name", "")
-    if units == "m/s" or not name or name in told.split():
-        return f"velocity ({units})" if units == "m/s" else told
-    return f"{name}: {told}" if " " in told else f"{told} {name}".strip()
+    units, printed = attributes.get("units", ""), attributes.get("long_name", "")
+    if units == "m/s" or not name or name in printed.split():
+        return f"velocity ({units})" if units == "m/s" else printed
+    return f"{name}: {printed}" if " " in printed else f"{printed} {name}".strip()
 
 
 class Shot:

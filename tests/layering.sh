@@ -1,17 +1,17 @@
 #!/usr/bin/env bash
-# The house: a folder is a room, with a list of the rooms and libraries it may use. This is that list (docs/DESIGN.md draws it).
+# The modules: a folder is a module, with a list of the modules and libraries it may use. This is that list; docs/DESIGN.md has it, too.
 #   layering.sh   checks every #include of the tree, printing FILE:LINE and the reason for each violation; then checks
-#                 itself: it plants violations of every room's rules in a copy, and each must be found
-# A header of the same room is included by its name, one of another room as "room/name.h". Here, rooms of kernels/ and io/ name
-# each other without that; rooms outside may use all of them where they may use kernels or io.
+#                 itself: it plants violations of every module's rules in a copy, and each must be found
+# A header of the same module is included by its name, one of another module as "module/name.h". Here, modules of kernels/ and io/ name
+# each other without that; modules outside may use all of them where they may use kernels or io.
 # An equation is named in its row of kernels/equations.def and in its file alone.
 # Functions of one file (static, in .c) begin with a word of the file's name, so that a search finds them.
 # What a user can set in the environment a document names.
 set -euo pipefail
 tree=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 
-# room | rooms it may use | libraries it may use (mpi: any of its files, mpi:FILES: those only)
-rooms='
+# module | modules it may use | libraries it may use (mpi: any of its files, mpi:FILES: those only)
+modules='
 src/base    |                                                     | mpi:error_mpi,stop
 kernels     | base                                                | cuda
 kernels/equations  | kernels                                      |
@@ -47,7 +47,7 @@ includes() {
     sed -E 's/^([^:]*:[0-9]*):[^<"]*([<"][^>"]*).*/\1 \2/')
 }
 
-library_of() { # HEADER -> name of a library that not every room may use
+library_of() { # HEADER -> name of a library that not every module may use
   case $1 in
     '<mpi.h' | '"mpi.h') echo mpi ;;
     [\<\"]*hdf5.h | [\<\"]*hdf5_hl.h | [\<\"]*H5*.h) echo hdf5 ;;
@@ -57,30 +57,30 @@ library_of() { # HEADER -> name of a library that not every room may use
 }
 
 declare -A may_use libraries
-while IFS='|' read -r room others allowed; do
-  room=${room// /}
-  [[ $room ]] || continue
-  may_use[$room]=" ${others} " libraries[$room]=" ${allowed} "
-done <<<"$rooms"
+while IFS='|' read -r module others allowed; do
+  module=${module// /}
+  [[ $module ]] || continue
+  may_use[$module]=" ${others} " libraries[$module]=" ${allowed} "
+done <<<"$modules"
 
 # may_include FILE HEADER: says why not.
 may_include() {
-  local file=$1 header=$2 room=${1%/*} name=${2#?} library stem allowed
+  local file=$1 header=$2 module=${1%/*} name=${2#?} library stem allowed
   stem=${file##*/} stem=${stem%%.*}
-  if [[ ! -v may_use[$room] ]]; then echo "$room is no room of the house"; return 1; fi
+  if [[ ! -v may_use[$module] ]]; then echo "$module is no module"; return 1; fi
   library=$(library_of "$header")
   if [[ $library ]]; then
-    allowed=${libraries[$room]}
+    allowed=${libraries[$module]}
     if [[ $library == cuda && ! $file =~ \.cuh?$ ]]; then echo "CUDA is for .cu and .cuh files"; return 1; fi
     [[ $allowed == *" $library "* || $allowed =~ \ $library:([^ ]*,)?$stem[\ ,] ]] && return 0
-    echo "$room may not use $library${allowed:+ (it may:$allowed)}"
+    echo "$module may not use $library${allowed:+ (it may:$allowed)}"
     return 1
   fi
   [[ $header == \"* && $name == */* ]] || return 0
-  if [[ $name == ../* ]]; then echo "a header of another room is included as \"room/name.h\""; return 1; fi
-  [[ $name == "${room%%/*}"/*/* ]] && name=${name#*/}
-  [[ ${may_use[$room]} == *" ${name%%/*} "* ]] && return 0
-  echo "$room may use only:${may_use[$room]}"
+  if [[ $name == ../* ]]; then echo "a header of another module is included as \"module/name.h\""; return 1; fi
+  [[ $name == "${module%%/*}"/*/* ]] && name=${name#*/}
+  [[ ${may_use[$module]} == *" ${name%%/*} "* ]] && return 0
+  echo "$module may use only:${may_use[$module]}"
   return 1
 }
 
@@ -136,7 +136,7 @@ check_tree() {
 copy=$(mktemp -d)
 trap 'rm -rf "$copy"' EXIT
 self_test() {
-  local plant file header room
+  local plant file header module
   local plants=('src/base/error.c "device/device.h"' 'src/base/error.c <mpi.h>' 'kernels/registry.c "kernels/equations/terms.h"'
     'kernels/equations/point.h "kernels/host/host_simd.h"' 'kernels/operations/operations.c "kernels/layers/absorb.h"'
     'kernels/layers/absorb.c "kernels/host/host_simd.h"' 'kernels/host/reference.c "halo/slab.h"'
@@ -147,8 +147,8 @@ self_test() {
     'src/step/step.c "io/files.h"' 'src/engine/engine.c "shot/shot.h"' 'src/acquisition/place.c "step/step.h"'
     'src/propagator/plan.c "shot/shot.h"' 'src/shot/misfit.c "survey/batch.h"' 'src/survey/batch.c "run/run.h"' 'src/survey/report.c <hdf5.h>' 'src/library/arrays.c <hdf5.h>' 'src/run/cli.c <hdf5.h>'
     'src/device/device_host.c <cuda_runtime.h>' 'src/run/run.c "../shot/shot.h"')
-  for room in "${!may_use[@]}"; do
-    if [[ "${plants[*]/#/@}" != *"@$room/"* ]]; then echo "layering: self-test: no violation is planted in $room"; return 1; fi
+  for module in "${!may_use[@]}"; do
+    if [[ "${plants[*]/#/@}" != *"@$module/"* ]]; then echo "layering: self-test: no violation is planted in $module"; return 1; fi
   done
   cp -r "$tree"/{src,kernels,io,config} "$copy"
   for plant in "${plants[@]}"; do printf '  #  include %s\n' "${plant#* }" >>"$copy/${plant%% *}"; done

@@ -44,8 +44,8 @@ void io_access_log(io_access *w, const char *dataset, const char *what) {
   char line[FILE_NAME];
   if (!what[0] || !w->log) return;
   snprintf(line, sizeof line, "input: %s: %s\n", dataset, what);
-  if (strstr(w->told, line)) return;
-  const size_t used = strlen(w->told);
-  snprintf(w->told + used, sizeof w->told - used, "%s", line);
+  if (strstr(w->logged, line)) return;
+  const size_t used = strlen(w->logged);
+  snprintf(w->logged + used, sizeof w->logged - used, "%s", line);
   log_line(w->log, "input: %s: %s", dataset, what);
 }

@@ -136,11 +136,11 @@ int text_write(const char *path, const char *text, error *e) {
 }
 
 int text_read(const char *path, char **text, error *e) {
-  size_t room = 0;
+  size_t capacity = 0;
   *text = NULL;
   FILE *f = fopen(path, "r");
   if (!f) return errno == ENOENT ? 0 : FAIL(e, FIELD_FILE, path, strerror(errno));
-  const bool any = getdelim(text, &room, '\0', f) > 0;
+  const bool any = getdelim(text, &capacity, '\0', f) > 0;
   fclose(f);
   if (!any) free(*text), *text = NULL;
   return 0;

@@ -7,12 +7,12 @@
 enum { ALIGN = 8 /* everything begins at a multiple, so that numbers can be read in place */ };
 
 static bool message_grow(message *m, size_t length) {
-  if (length <= m->room) return true;
-  const size_t room = 2 * length;
-  char *longer = realloc(m->bytes, room);
+  if (length <= m->capacity) return true;
+  const size_t capacity = 2 * length;
+  char *longer = realloc(m->bytes, capacity);
   if (!longer) return false;
   m->bytes = longer;
-  m->room = room;
+  m->capacity = capacity;
   return true;
 }
 

@@ -11,7 +11,7 @@
 
 typedef struct message {
   char *bytes; /* owned: message_free */
-  size_t length, room;
+  size_t length, capacity;
   size_t at;    /* what is read next */
   bool reading; /* else it is being written */
   bool failed;  /* there was no memory for what was written */

@@ -29,13 +29,13 @@ typedef struct rows_moving {
   const row_file *f;
   row_part *parts;
   int count;
-  bool asks;            /* rank 0, which alone uses the file, to move its blocks */
-  char *held;           /* rank 0: a block of another rank; owned */
-  size_t bytes, room;   /* of the largest block; of what it is in the file, at most */
-  int64_t blocks;       /* of all parts */
-  _Atomic int64_t next; /* the block to be moved next */
+  bool requests;            /* rank 0, which alone uses the file, to move its blocks */
+  char *held;               /* rank 0: a block of another rank; owned */
+  size_t bytes, most_bytes; /* of the largest block; of what it is in the file, at most */
+  int64_t blocks;           /* of all parts */
+  _Atomic int64_t next;     /* the block to be moved next */
   /* To write: a file takes one write at a time, and threads that wait for it keep their cores busy. */
-  sem_t turns;
+  sem_t writers;
   pthread_mutex_t lock;
   int64_t failed; /* guarded by lock, as is `failure`: the first block that did */
   error failure;
@@ -43,7 +43,7 @@ typedef struct rows_moving {
 
 typedef struct rows_worker {
   rows_moving *m;
-  char *room;             /* what is put into the file, or got from it; owned, as are */
+  char *buffer;           /* what is put into the file, or got from it; owned, as are */
   char *plain, *shuffled; /* for deflate: rows on their way to being packed */
 } rows_worker;
 
@@ -65,7 +65,7 @@ static void rows_plan(rows_moving *m) {
     m->blocks += rows_blocks(m, p);
     if ((uint64_t)most * p->row_bytes > m->bytes) m->bytes = (size_t)((uint64_t)most * p->row_bytes);
   }
-  m->room = m->f->deflate ? compressBound(m->bytes) : m->bytes;
+  m->most_bytes = m->f->deflate ? compressBound(m->bytes) : m->bytes;
 }
 
 /* Block `number` of all: its part, first row and rows. */
@@ -137,9 +137,9 @@ int rows_close_new(new_file *f, bool sync, error *e) {
 static int rows_use_file(rows_moving *m, uint64_t at, void *bytes, size_t count, error *e) {
   const row_file *f = m->f;
   if (!f->write && !f->move) return row_file_get(f, at, bytes, count, e);
-  while (sem_wait(&m->turns) && errno == EINTR) continue;
+  while (sem_wait(&m->writers) && errno == EINTR) continue;
   f->move ? f->move(f->context, at, bytes, count, e) : row_file_put(f, at, bytes, count, e);
-  sem_post(&m->turns);
+  sem_post(&m->writers);
   return e->id;
 }
 
@@ -166,14 +166,14 @@ typedef struct rows_request {
 } rows_request;
 
 /* Another rank asks rank 0 to move what lies in `room`, or is to. -1: rank 0 has failed, and says so when the ranks agree. */
-static int rows_ask(rows_moving *m, uint64_t at, void *room, size_t bytes, error *e) {
+static int rows_rank0_moves(rows_moving *m, uint64_t at, void *buffer, size_t bytes, error *e) {
   rows_request r = {at, bytes};
   TRY(rows_pass(m, 0, true, &r, sizeof r, e));
   if (!bytes) return 0;
-  if (m->f->write) TRY(rows_pass(m, 0, true, room, bytes, e));
+  if (m->f->write) TRY(rows_pass(m, 0, true, buffer, bytes, e));
   TRY(rows_pass(m, 0, false, &r, sizeof r, e));
   if (!r.bytes) return -1;
-  return m->f->write ? 0 : rows_pass(m, 0, false, room, bytes, e);
+  return m->f->write ? 0 : rows_pass(m, 0, false, buffer, bytes, e);
 }
 
 /* The next rank that asks for something. */
@@ -210,7 +210,7 @@ static int rows_serve(rows_moving *m, error *e) {
 
 /* Rank 0 gets memory for a block of any rank. Collective, agreed. */
 static int rows_open_serving(rows_moving *m, error *e) {
-  uint64_t most = m->room;
+  uint64_t most = m->most_bytes;
   bool all;
   MPI_AWAIT(e, MPI_Iallreduce(MPI_IN_PLACE, &most, 1, MPI_UINT64_T, MPI_MAX, m->access->comm, &request));
   if (m->access->rank == 0) m->held = malloc(most + 1);
@@ -221,16 +221,16 @@ static int rows_open_serving(rows_moving *m, error *e) {
 /* --- moving ----------------------------------------------------------------------------------------------------- */
 
 static int rows_move_room(const rows_worker *w, uint64_t at, size_t bytes, error *e) {
-  return (w->m->asks ? rows_ask : rows_use_file)(w->m, at, w->room, bytes, e);
+  return (w->m->requests ? rows_rank0_moves : rows_use_file)(w->m, at, w->buffer, bytes, e);
 }
 
 /* One row, as HDF5's filters shuffle and deflate make it of float32: all first bytes, all second ones ... */
 static int rows_write_packed(const rows_worker *w, uint64_t at, const char *row, size_t bytes, error *e) {
   const size_t count = bytes / sizeof(float);
-  uLongf size = w->m->room;
+  uLongf size = w->m->most_bytes;
   for (size_t k = 0; k < sizeof(float); k++)
     for (size_t i = 0; i < count; i++) w->shuffled[k * count + i] = row[i * sizeof(float) + k];
-  if (compress2((Bytef *)w->room, &size, (const Bytef *)w->shuffled, bytes, w->m->f->deflate) != Z_OK)
+  if (compress2((Bytef *)w->buffer, &size, (const Bytef *)w->shuffled, bytes, w->m->f->deflate) != Z_OK)
     return FAIL(e, FILE_WRITE, w->m->f->name, "zlib could not compress it");
   return rows_move_room(w, at, size, e);
 }
@@ -247,7 +247,7 @@ static int rows_make_block(const row_part *p, int64_t row, int64_t rows, char *t
 static int rows_write_block(const rows_worker *w, const row_part *p, int64_t row, int64_t rows, error *e) {
   const size_t bytes = (size_t)p->row_bytes;
   if (!w->m->f->deflate) {
-    TRY(rows_make_block(p, row, rows, w->room, e));
+    TRY(rows_make_block(p, row, rows, w->buffer, e));
     return rows_move_room(w, p->at + (uint64_t)row * p->row_bytes, (size_t)rows * bytes, e);
   }
   TRY(rows_make_block(p, row, rows, w->plain, e));
@@ -260,13 +260,13 @@ static int rows_read_block(const rows_worker *w, const row_part *p, int64_t row,
   const size_t bytes = (size_t)p->row_bytes;
   TRY(rows_move_room(w, p->at + (uint64_t)row * p->row_bytes, (size_t)rows * bytes, e));
   for (int64_t i = 0; p->sums && i < rows; i++)
-    if (p->sums[row - p->first + i] != XXH3_64bits(w->room + (size_t)i * bytes, bytes)) {
+    if (p->sums[row - p->first + i] != XXH3_64bits(w->buffer + (size_t)i * bytes, bytes)) {
       char what[128];
       snprintf(what, sizeof what, "array %s, row %" PRId64 " has changed since it was written", p->array,
                row + i);
       return FAIL(e, CHECKPOINT_DAMAGED, w->m->f->name, what);
     }
-  return p->move ? p->move(p->context, row, rows, w->room, e) : 0;
+  return p->move ? p->move(p->context, row, rows, w->buffer, e) : 0;
 }
 
 /* Blocks are taken in order: whatever is before one that has failed is moved, and the first failure is known. */
@@ -282,8 +282,8 @@ static void rows_failed(rows_moving *m, int64_t block, const error *e) {
 
 static int rows_take_memory(rows_worker *w, error *e) {
   const rows_moving *m = w->m;
-  w->room = malloc(m->room);
-  bool whole = w->room;
+  w->buffer = malloc(m->most_bytes);
+  bool whole = w->buffer;
   if (m->f->deflate) {
     w->plain = malloc(m->bytes);
     w->shuffled = malloc((size_t)m->parts[0].row_bytes);
@@ -305,8 +305,8 @@ static void *rows_main(void *argument) {
     }
   }
   error ended = {0};
-  if (m->asks && rows_ask(m, 0, NULL, 0, &ended)) rows_failed(m, m->blocks, &ended);
-  free(w.room);
+  if (m->requests && rows_rank0_moves(m, 0, NULL, 0, &ended)) rows_failed(m, m->blocks, &ended);
+  free(w.buffer);
   free(w.plain);
   free(w.shuffled);
   return NULL;
@@ -315,7 +315,7 @@ static void *rows_main(void *argument) {
 static int rows_workers(const rows_moving *m) {
   const size_t most = m->bytes ? LARGE_BYTES / m->bytes : 1;
   int count = m->f->deflate || !m->f->write ? m->access->compressors : m->access->threads;
-  if (m->asks) return 1; /* it calls MPI */
+  if (m->requests) return 1; /* it calls MPI */
   if ((size_t)count > most) count = most ? (int)most : 1;
   if (count > m->blocks) count = m->blocks ? (int)m->blocks : 1;
   return count;
@@ -341,7 +341,7 @@ int rows_move(io_access *w, const row_file *f, bool direct, row_part *parts, int
   rows_moving m = {.access = w, .f = f, .parts = parts, .count = count, .failed = INT64_MAX};
   const bool alone = direct || w->ranks == 1, serves = !alone && w->rank == 0;
   error mine = {0};
-  m.asks = !alone && w->rank > 0;
+  m.requests = !alone && w->rank > 0;
   if (!e->id) rows_plan(&m);
   if (!alone && rows_open_serving(&m, &mine)) {
     free(m.held);
@@ -349,10 +349,10 @@ int rows_move(io_access *w, const row_file *f, bool direct, row_part *parts, int
     return e->id;
   }
   pthread_mutex_init(&m.lock, NULL);
-  sem_init(&m.turns, 0, f->move ? 1 : (unsigned)w->threads);
+  sem_init(&m.writers, 0, f->move ? 1 : (unsigned)w->threads);
   rows_run(&m, serves, &mine);
   free(m.held);
-  sem_destroy(&m.turns);
+  sem_destroy(&m.writers);
   pthread_mutex_destroy(&m.lock);
   if (!e->id) *e = m.failure.id ? m.failure : mine;
   return e->id;

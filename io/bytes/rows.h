@@ -12,7 +12,7 @@
 #include "base/log.h"
 #include "halo/shared_memory.h"
 
-enum { IO_TOLD = 4096 };
+enum { IO_LOGGED = 4096 };
 /* How the ranks of a communicator reach files. */
 typedef struct io_access {
   MPI_Comm comm;      /* rank 0 creates files and names them; not owned */
@@ -23,7 +23,7 @@ typedef struct io_access {
   int compressors;    /* and that compress or read them: more are worth having */
   size_t block_bytes; /* at most this much in a block, but at least one row */
   run_log *log;       /* the run's, NULL: none; not owned */
-  char told[IO_TOLD]; /* what io_access_log has logged */
+  char logged[IO_LOGGED]; /* what io_access_log has logged */
 } io_access;
 
 /* `together`: files are seen by every rank. Collective over `comm`. */

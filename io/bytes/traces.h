@@ -11,7 +11,7 @@ typedef struct traces {
   float *x;
   int64_t samples, count; /* samples of each trace; traces */
   int64_t width;          /* traces of a block, at least 1; the last one may have fewer */
-  int64_t room;           /* samples that it has room for */
+  int64_t capacity;       /* samples that it has room for */
 } traces;
 
 /* Traces of the block that trace i is in: from one sample of it to the next there are so many floats. */
@@ -21,7 +21,7 @@ static inline int64_t traces_apart(const traces *t, int64_t i) {
 }
 
 static inline float *traces_at(const traces *t, int64_t sample, int64_t i) {
-  return t->x + i / t->width * t->width * t->room + sample * traces_apart(t, i) + i % t->width;
+  return t->x + i / t->width * t->width * t->capacity + sample * traces_apart(t, i) + i % t->width;
 }
 
 /* *at: a sample of trace i; returns how many of those after it, itself too, follow each other there. */

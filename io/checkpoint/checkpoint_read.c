@@ -74,14 +74,14 @@ static int read_open_newest(checkpoint *c, const checkpoint_search *search, mess
 /* Tells everybody what rank 0 has opened. Collective, and agreed. */
 static int read_broadcast(checkpoint *c, error *e) {
   const MPI_Comm comm = c->access->comm;
-  checkpoint told = *c;
+  checkpoint copy = *c;
   if (error_agree(e, comm)) {
     checkpoint_close(c);
     return e->id;
   }
-  MPI_TRY(e, MPI_Bcast(&told, sizeof told, MPI_BYTE, 0, comm));
-  told.access = c->access, told.fd = c->fd, told.held = c->held;
-  *c = told;
+  MPI_TRY(e, MPI_Bcast(&copy, sizeof copy, MPI_BYTE, 0, comm));
+  copy.access = c->access, copy.fd = c->fd, copy.held = c->held;
+  *c = copy;
   if (!c->name[0]) return 0;
   if (message_to_all(&c->held, comm, e)) {
     checkpoint_close(c);

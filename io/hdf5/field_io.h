@@ -25,9 +25,9 @@ typedef struct field_io {
 } field_io;
 
 /* IO_AUTO becomes collective where every rank sees the folders, else gather. */
-static inline void field_io_init(field_io *io, io_access *way, const slab *slab, enum io_kind mode) {
-  if (mode == IO_AUTO) mode = way->together ? IO_COLLECTIVE : IO_GATHER;
-  *io = (field_io){.access = way, .slab = slab, .mode = mode};
+static inline void field_io_init(field_io *io, io_access *access, const slab *slab, enum io_kind mode) {
+  if (mode == IO_AUTO) mode = access->together ? IO_COLLECTIVE : IO_GATHER;
+  *io = (field_io){.access = access, .slab = slab, .mode = mode};
 }
 
 /* Takes `planes` planes of ny x nx values (dense, own planes z .. z + planes - 1) that were read, and may spoil them;

@@ -24,7 +24,7 @@ typedef struct field_place {
   bool plain;
   uint64_t at; /* its first byte in */
   missing_values missing;
-  char told[128];       /* a warning, for the log */
+  char warning[128];    /* a warning, for the log */
   char file[FILE_NAME]; /* where it is, links followed */
 } field_place;
 
@@ -107,7 +107,7 @@ static int read_planes(field_reader *r, error *e) {
   const slab *s = r->io->slab;
   bool direct = false;
   TRY(read_open_all(r, &direct, e));
-  io_access_log(r->io->access, r->name, r->place.told);
+  io_access_log(r->io->access, r->name, r->place.warning);
   const row_file f = {
       .name = r->name, .fd = r->fd, .move = r->place.plain ? NULL : read_get_planes, .context = r};
   row_part own = {.array = r->name,
@@ -132,8 +132,9 @@ static int read_compare_spacing(field_reader *r, error *e) {
   for (int i = 0; i < 3; i++)
     other = other || (said[i] > 0 && grid[i] > 0 && points[i] > 1 && fabs(said[i] / grid[i] - 1) > 1e-4);
   if (other)
-    snprintf(r->place.told, sizeof r->place.told, "warning: its spacing is %g %g %g m, the grid's %g %g %g",
-             said[0], said[1], said[2], grid[0], grid[1], grid[2]);
+    snprintf(r->place.warning, sizeof r->place.warning,
+             "warning: its spacing is %g %g %g m, the grid's %g %g %g", said[0], said[1], said[2], grid[0],
+             grid[1], grid[2]);
   return 0;
 }
 

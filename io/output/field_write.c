@@ -281,17 +281,17 @@ static int write_tell_statistics(const field_writer *w, field_statistics *s, uin
 /* What the planes have come to; then rank 0 knows it, too. Collective, agreed. */
 static int write_measure(field_writer *w, error *e) {
   const field_meta *m = w->meta;
-  const bool server = w->io->slab->rank < 0, told = server && m->measured && m->statistics;
+  const bool server = w->io->slab->rank < 0, received = server && m->measured && m->statistics;
   field_statistics there = {0};
   uint64_t *histogram = NULL; /* too much for the stack of a thread that writes */
   if (!m->statistics && !m->measured) return 0;
-  if (told) ALLOC(e, histogram, HISTOGRAM_BINS, "the histogram of a field");
+  if (received) ALLOC(e, histogram, HISTOGRAM_BINS, "the histogram of a field");
   if (m->measured && !server) m->measured(w->parts[0].context, e);
   if (!error_agree(e, w->io->access->comm) && m->measured && m->statistics)
     write_tell_statistics(w, &there, histogram, e);
   if (w->io->access->rank == 0 && m->statistics && !e->id) {
     hdf5_take();
-    write_statistics(&w->to, told ? &there : m->statistics);
+    write_statistics(&w->to, received ? &there : m->statistics);
     hdf5_give();
   }
   free(histogram);

@@ -221,9 +221,10 @@ static void gradient_find_fields(gradient_inputs *a, gradient_input *from, field
 /* As many threads as have memory for sums and values of a block of planes. */
 static void gradient_limit_threads(const gradient_inputs *a, io_access *access) {
   const size_t plane = (size_t)a->slab.ny * (size_t)a->slab.nx, block = ADDED_BYTES / sizeof(float),
-               room = (plane > block ? plane : block) * (sizeof(exact_sum) + ADDED_TOGETHER * sizeof(float));
+               bytes_a_thread =
+                   (plane > block ? plane : block) * (sizeof(exact_sum) + ADDED_TOGETHER * sizeof(float));
   access->block_bytes = ADDED_BYTES;
-  access->threads = larger(1, smaller(access->compressors, (int)(ADDED_ROOM / room)));
+  access->threads = larger(1, smaller(access->compressors, (int)(ADDED_ROOM / bytes_a_thread)));
 }
 
 static int gradient_write_sum(gradient_inputs *a, const field_meta *meta, error *e) {

@@ -196,8 +196,8 @@ struct concurrent_blocks {
 
 /* The cost of the blocks that only run after the interior kernel. They are faster where they are few. */
 inline double cost_after(const cutting &c, const residency &r, const concurrent_blocks &f) {
-  const double room = f.resident * (r.sms - (double)c.size / r.blocks);
-  const double left = f.blocks - room * c.cost / (c.waves * f.each); /* beside the last wave */
+  const double resident_blocks = f.resident * (r.sms - (double)c.size / r.blocks);
+  const double left = f.blocks - resident_blocks * c.cost / (c.waves * f.each); /* beside the last wave */
   return left > 0 ? f.each * 0.5 * (1 + left / (r.sms * f.resident)) : 0;
 }
 

@@ -66,7 +66,7 @@ void SAMPLE(const sample_args *a, int begin, int end) {
   for (int i = begin; i < end; i++) {
     const point_weights *p = &a->receivers[i];
     float columns[POINTS_MOST], s = 0;
-    if (!a->back && p->x + p->nx <= a->nx)
+    if (!a->adjoint && p->x + p->nx <= a->nx)
       sample_columns(a, p, columns);
     else
       for (int x = 0; x < p->nx; x++) columns[x] = sample_column(a, p, x);

@@ -135,7 +135,7 @@ GHOSTS_INLINE void inject_impose(const kernel_args *f, int z, int y, int x, floa
 typedef struct sample_args {
   const float *field; /* own point (0, 0, 0), ghosts along z up to date */
   const float *sigma; /* laid out likewise: its values over these; NULL: as they are */
-  bool back;          /* the field is mu, of which the values are nu (stretch.h), times sigma */
+  bool adjoint;       /* the field is mu, of which the values are nu (stretch.h), times sigma */
   size_t pitch, plane;
   int ny, nx;
   const point_weights *receivers; /* device memory */
@@ -151,7 +151,7 @@ GHOSTS_INLINE float sample_value(const sample_args *a, absorb_point p) {
   float u = a->field[at];
   if (a->layers.width) u -= surplus_at(&a->layers, p);
   if (!a->sigma) return u;
-  return a->back ? u * a->sigma[at] : u / a->sigma[at];
+  return a->adjoint ? u * a->sigma[at] : u / a->sigma[at];
 }
 
 /* The sum of column x of a receiver. */

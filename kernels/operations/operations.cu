@@ -87,7 +87,7 @@ static __device__ __forceinline__ float sample_whole(const sample_args &a, const
 
 static __device__ __forceinline__ float sample_lane(const sample_args &a, const point_weights &p, int x) {
   if (x >= p.nx) return 0;
-  if (a.back || p.nz < POINTS_MOST || p.ny < POINTS_MOST || p.y + POINTS_MOST > a.ny)
+  if (a.adjoint || p.nz < POINTS_MOST || p.ny < POINTS_MOST || p.y + POINTS_MOST > a.ny)
     return sample_column(&a, &p, x);
   return a.sigma ? sample_whole<true>(a, p, x) : sample_whole<false>(a, p, x);
 }

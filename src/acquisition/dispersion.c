@@ -59,9 +59,9 @@ static void dispersion_set_unspread(const dispersion_table *t) {
   double shape[POINTS];
   for (int i = 0; i < POINTS; i++) shape[i] = (i ? 2 : 1) * dispersion_shape((double)i / POINTS);
   for (int64_t k = 0, middle = t->n / 2; k <= middle; k++) {
-    const double turn = PI * SPREAD * (double)k / ((double)POINTS * (double)t->phi_n);
+    const double angle = PI * SPREAD * (double)k / ((double)POINTS * (double)t->phi_n);
     double sum = 0;
-    for (int i = 0; i < POINTS; i++) sum += shape[i] * cos(turn * i);
+    for (int i = 0; i < POINTS; i++) sum += shape[i] * cos(angle * i);
     t->unspread[middle - k] = 2 * POINTS / (sum * SPREAD);
     if (middle + k < t->n) t->unspread[middle + k] = t->unspread[middle - k];
   }
@@ -97,8 +97,8 @@ static dispersion_table *dispersion_table_open(const dispersion_table *like) {
   *t = *like;
   t->all = malloc((size_t)t->psi_n / 2 * sizeof *t->all);
   t->unspread = malloc((size_t)t->n * sizeof *t->unspread);
-  t->psi_turns = fourier_turns(t->psi_n);
-  t->phi_turns = fourier_turns(t->phi_n);
+  t->psi_turns = fourier_twiddles(t->psi_n);
+  t->phi_turns = fourier_twiddles(t->phi_n);
   if (!t->all || !t->unspread || !t->psi_turns || !t->phi_turns) {
     dispersion_table_close(t);
     return NULL;

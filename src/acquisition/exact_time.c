@@ -59,8 +59,8 @@ void exact_time_choose(exact_time *t, const config *c, const exact_time_of *of) 
 }
 
 double exact_time_part(double f, double dt) {
-  const double turn = PI * f * dt;
-  return turn < 1 ? sqrt(1 - turn * turn) : 1;
+  const double half_angle = PI * f * dt;
+  return half_angle < 1 ? sqrt(1 - half_angle * half_angle) : 1;
 }
 
 /* --- traces ----------------------------------------------------------------------------------------------------- */

@@ -114,14 +114,15 @@ static int64_t receivers_all_rows(const receivers *r) {
   return r->count ? r->rows + r->time.extra / r->every : 0;
 }
 
-/* Where the traces are going to be. The way back needs two more arrays of about their size, and weights. */
+/* Decides whether the traces lie in memory or in a file. The adjoint needs two more arrays of their size, and
+ * weights. */
 static void receivers_plan_traces(receivers *r, int64_t held, int most) {
   const config *c = r->config;
   const int64_t row = larger(most, 1) * (int64_t)sizeof(float), all = receivers_all_rows(r),
                 fit = larger64(1, (held ? held : RECEIVERS_HELD) / row);
-  r->room = c->timed ? smaller64(all, fit) : all;
-  r->in_file = r->room > fit;
-  r->width = r->in_file ? larger64(1, fit * most / r->room) : larger(r->local, 1);
+  r->capacity = c->timed ? smaller64(all, fit) : all;
+  r->in_file = r->capacity > fit;
+  r->width = r->in_file ? larger64(1, fit * most / r->capacity) : larger(r->local, 1);
   const int arrays = (config_has_gradient(c) ? 3 : 1) + (c->gradient_weights[0] != 0);
   if (r->in_file) r->unallocated = (double)all * r->count * arrays * sizeof(float);
 }
@@ -163,7 +164,7 @@ int receivers_open(receivers *r, error *e) {
 }
 
 size_t receivers_bytes(const receivers *r) {
-  return (size_t)r->room * receivers_row_bytes(r);
+  return (size_t)r->capacity * receivers_row_bytes(r);
 }
 
 double receivers_disk_bytes(const receivers *r) {
@@ -175,7 +176,7 @@ double receivers_disk_bytes(const receivers *r) {
 /* --- writing ---------------------------------------------------------------------------------------------------- */
 
 traces receivers_traces(const receivers *r) {
-  return (traces){r->held.memory, r->taken, r->local, r->width, r->room};
+  return (traces){r->held.memory, r->taken, r->local, r->width, r->capacity};
 }
 
 /* What the file says of itself, with so many samples. */

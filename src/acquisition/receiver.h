@@ -33,7 +33,7 @@ typedef struct receivers {
   int *row, *layer_begin; /* local; 2 slab->nz + 1: as in wavefront_receivers; owned */
   point_weights *own;     /* local; owned */
   scratch held;           /* traces of this rank: row i is sample i % room. Owned */
-  int64_t room;           /* all rows; of a benchmark, which writes none, what fits into memory */
+  int64_t capacity;       /* all rows; of a benchmark, which writes none, what fits into memory */
   int64_t width;          /* traces.width */
   int sources;            /* these as in receivers_meta; the caller's */
   const double (*source_positions)[3];

@@ -3,7 +3,7 @@
 #include <string.h>
 #include "base/numbers.h"
 
-enum { BATCH_BYTES = 2 << 20 /* a half */ };
+enum { BUFFER_BYTES = 2 << 20 /* a half */ };
 
 /* --- opening and closing ---------------------------------------------------------------------------------------- */
 
@@ -17,10 +17,10 @@ static void sampler_forget(sampler *r) {
   *r = (sampler){.dev = r->dev, .kept = r->kept};
 }
 
-static void sampler_size_batches(sampler *r, int pass) {
-  r->batch_rows = r->local ? BATCH_BYTES / (int64_t)sampler_row_bytes(r) : 1;
-  if (r->batch_rows < pass) r->batch_rows = pass;
-  r->batch_rows = smaller64(r->batch_rows, r->all);
+static void sampler_size_buffer(sampler *r, int pass) {
+  r->buffer_rows = r->local ? BUFFER_BYTES / (int64_t)sampler_row_bytes(r) : 1;
+  if (r->buffer_rows < pass) r->buffer_rows = pass;
+  r->buffer_rows = smaller64(r->buffer_rows, r->all);
 }
 
 int sampler_plan(sampler *r, receivers *const *of, int count, const problem *on, int rows, error *e) {
@@ -37,11 +37,11 @@ int sampler_plan(sampler *r, receivers *const *of, int count, const problem *on,
   }
   for (int i = 0; i < count; i++) {
     receivers *p = of[i];
-    if (r->every) p->room += (r->extra - p->time.extra) / r->every;
+    if (r->every) p->capacity += (r->extra - p->time.extra) / r->every;
     p->time.extra = r->extra;
   }
   if (r->every) r->all += r->extra / r->every;
-  sampler_size_batches(r, pass);
+  sampler_size_buffer(r, pass);
   return 0;
 }
 
@@ -72,21 +72,21 @@ int sampler_open(sampler *r, error *e) {
   sampler_bytes(r, &on_device, &pinned);
   if (!r->kept.copied[0]) TRY(t->make_events(r->dev, r->kept.copied, 2, false, e));
   TRY(device_reserve(r->dev, &r->kept.places, places, MEMORY_DEVICE, e));
-  TRY(device_reserve(r->dev, &r->kept.batch, pinned, MEMORY_DEVICE, e));
+  TRY(device_reserve(r->dev, &r->kept.buffer, pinned, MEMORY_DEVICE, e));
   TRY(device_reserve(r->dev, &r->kept.staging, pinned, MEMORY_PINNED, e));
-  r->batch = r->kept.batch.memory, r->staging = r->kept.staging.memory;
+  r->buffer = r->kept.buffer.memory, r->staging = r->kept.staging.memory;
   return sampler_put_places(r, e);
 }
 
 void sampler_bytes(const sampler *r, size_t *on_device, size_t *pinned) {
-  *pinned = 2 * (size_t)r->batch_rows * sampler_row_bytes(r);
+  *pinned = 2 * (size_t)r->buffer_rows * sampler_row_bytes(r);
   *on_device = *pinned + (size_t)r->local * sizeof *r->places;
 }
 
 void sampler_close(sampler *r) {
   if (r->dev) {
     device_release(r->dev, &r->kept.places, MEMORY_DEVICE);
-    device_release(r->dev, &r->kept.batch, MEMORY_DEVICE);
+    device_release(r->dev, &r->kept.buffer, MEMORY_DEVICE);
     device_release(r->dev, &r->kept.staging, MEMORY_PINNED);
     r->dev->table->unmake_events(r->dev, r->kept.copied, 2);
   }
@@ -102,7 +102,7 @@ bool sampler_due(const sampler *r, int64_t step) {
 
 /* Where a half begins, in floats. */
 static size_t sampler_half(const sampler *r, int half) {
-  return half ? (size_t)r->batch_rows * (size_t)r->local : 0;
+  return half ? (size_t)r->buffer_rows * (size_t)r->local : 0;
 }
 
 /* Adds samples to the traces of a shot. */
@@ -110,7 +110,7 @@ static void sampler_put_row(const receivers *r, const float *from, int64_t row) 
   const traces t = receivers_traces(r);
   float *to;
   for (int64_t i = 0, count; i < r->local; i += count) {
-    count = traces_piece(&t, row % r->room, i, &to);
+    count = traces_piece(&t, row % r->capacity, i, &to);
     memcpy(to, from + i, (size_t)count * sizeof *to);
   }
 }
@@ -119,7 +119,7 @@ static void sampler_put_row(const receivers *r, const float *from, int64_t row) 
 static int sampler_move_rows(sampler *r, int64_t rows, error *e) {
   if (rows == 0) return 0;
   TRY(r->dev->table->sync_event(r->dev, r->kept.copied[!r->half], e));
-  const int64_t first = r->taken - r->batched - r->moving + r->moved;
+  const int64_t first = r->taken - r->buffered - r->moving + r->moved;
   const float *from = r->staging + sampler_half(r, !r->half) + (size_t)r->moved * (size_t)r->local;
   for (int64_t i = 0; i < rows; i++) {
     for (int k = 0; k < r->count; from += r->of[k++]->local) sampler_put_row(r->of[k], from, first + i);
@@ -131,18 +131,18 @@ static int sampler_move_rows(sampler *r, int64_t rows, error *e) {
 /* Begins to copy the half that is full to the host, and to fill the other one, whose rows are first moved out. */
 static int sampler_turn_over(sampler *r, error *e) {
   const device_table *t = r->dev->table;
-  const size_t at = sampler_half(r, r->half), bytes = (size_t)r->batched * sampler_row_bytes(r);
+  const size_t at = sampler_half(r, r->half), bytes = (size_t)r->buffered * sampler_row_bytes(r);
   TRY(sampler_move_rows(r, r->moving - r->moved, e));
-  TRY(t->copy(r->dev, r->stream, &(copy_args){r->staging + at, r->batch + at, bytes, COPY_TO_HOST}, e));
+  TRY(t->copy(r->dev, r->stream, &(copy_args){r->staging + at, r->buffer + at, bytes, COPY_TO_HOST}, e));
   TRY(t->record(r->dev, r->stream, r->kept.copied[r->half], e));
-  r->moving = r->batched;
-  r->moved = r->batched = 0;
+  r->moving = r->buffered;
+  r->moved = r->buffered = 0;
   r->half = !r->half;
   return 0;
 }
 
 int sampler_flush(sampler *r, error *e) {
-  if (r->batched > 0) TRY(sampler_turn_over(r, e));
+  if (r->buffered > 0) TRY(sampler_turn_over(r, e));
   TRY(sampler_move_rows(r, r->moving - r->moved, e));
   for (int i = 0; i < r->count; i++) r->of[i]->taken = r->taken;
   return 0;
@@ -150,20 +150,20 @@ int sampler_flush(sampler *r, error *e) {
 
 /* Makes room for so many rows in the half being filled. */
 static int sampler_make_room(sampler *r, int64_t rows, error *e) {
-  return r->batched + rows > r->batch_rows ? sampler_turn_over(r, e) : 0;
+  return r->buffered + rows > r->buffer_rows ? sampler_turn_over(r, e) : 0;
 }
 
 /* The next row of the half being filled, for the samples of `step`; NULL where this rank has no receivers. */
 static float *sampler_next_row(sampler *r, int64_t step) {
   r->taken = step / r->every + 1;
-  return r->local ? r->batch + sampler_half(r, r->half) + (size_t)r->batched++ * (size_t)r->local : NULL;
+  return r->local ? r->buffer + sampler_half(r, r->half) + (size_t)r->buffered++ * (size_t)r->local : NULL;
 }
 
 /* Moves as many rows to the traces as were just sampled: one at a time keeps the host away from the steps only briefly.
  * After two rows the copy has had time to end. */
 static int sampler_move_some(sampler *r, int64_t rows, error *e) {
   const int64_t left = r->moving - r->moved;
-  return r->batched > 1 + rows ? sampler_move_rows(r, rows < left ? rows : left, e) : 0;
+  return r->buffered > 1 + rows ? sampler_move_rows(r, rows < left ? rows : left, e) : 0;
 }
 
 int sampler_of_pass(sampler *r, int64_t step, int steps, wavefront_receivers *pass, error *e) {
@@ -182,7 +182,7 @@ int sampler_sample(sampler *r, const float *field, int64_t step, error *e) {
   if (r->local) TRY(sampler_make_room(r, 1, e));
   sample_args sample = {.field = field,
                         .sigma = r->sigma,
-                        .back = r->back != NULL,
+                        .adjoint = r->adjoint_layers != NULL,
                         .pitch = r->slab->pitch,
                         .plane = r->slab->plane,
                         .ny = r->slab->ny,
@@ -190,7 +190,7 @@ int sampler_sample(sampler *r, const float *field, int64_t step, error *e) {
                         .receivers = r->places,
                         .count = r->local,
                         .samples = sampler_next_row(r, step)};
-  if (r->back) sample.layers = *r->back;
+  if (r->adjoint_layers) sample.layers = *r->adjoint_layers;
   if (r->local == 0) return 0;
   TRY(r->dev->table->apply(r->dev, r->stream, &operation_sample, &sample, e));
   return sampler_move_some(r, 1, e);

@@ -1,4 +1,4 @@
-/* Samples the field at the receivers of one shot, or of several that step together: batches on the device, from which
+/* Samples the field at the receivers of one shot, or of several that step together: buffers on the device, from which
  * rows come to each shot's traces. */
 #ifndef STENCIL_SAMPLER_H
 #define STENCIL_SAMPLER_H
@@ -8,11 +8,11 @@
 
 /* What it takes of the device. It serves one set of shots after another. */
 typedef struct sampler_memory {
-  device_buffer places, batch, staging;
+  device_buffer places, buffer, staging;
   device_event *copied[2]; /* a half has come to the host */
 } sampler_memory;
 
-/* Rows of samples are copied from the device to the host in batches. */
+/* Rows of samples are copied from the device to the host in buffers. */
 typedef struct sampler {
   device *dev;         /* not owned */
   const slab *slab;    /* of the field: the rows of one shot after those of another; not owned */
@@ -23,17 +23,17 @@ typedef struct sampler {
   int64_t first_step;  /* the first step that is sampled */
   int64_t all;         /* samples of the whole run, with those of extra steps */
   int64_t extra;       /* steps after the last one of the run: the most of any shot (exact_time.extra) */
-  int64_t taken;       /* samples so far, batch included, and those before first_step */
+  int64_t taken;       /* samples so far, buffer included, and those before first_step */
   sampler_memory kept; /* owned; these are in it: */
   point_weights *places;
-  float *batch, *staging;     /* two halves of batch_rows x local each; device, pinned */
-  int64_t batch_rows;         /* rows that a half holds */
-  int64_t batched;            /* rows in the half being filled, the last ones taken */
-  int half;                   /* the half being filled; the other one is being copied to the traces */
-  int64_t moving, moved;      /* rows of the other half; how many of them the traces have */
-  const float *sigma;         /* of the device: sample_args; not owned, as is the next one */
-  const surplus_layers *back; /* samples are of nu, from mu; NULL: they are of the field */
-  int stream;                 /* what takes samples and copies them runs on it: the halo's */
+  float *buffer, *staging; /* two halves of buffer_rows x local each; device, pinned */
+  int64_t buffer_rows;     /* rows that a half holds */
+  int64_t buffered;        /* rows in the half being filled, the last ones taken */
+  int half;                /* the half being filled; the other one is being copied to the traces */
+  int64_t moving, moved;   /* rows of the other half; how many of them the traces have */
+  const float *sigma;      /* of the device: sample_args; not owned, as is the next one */
+  const surplus_layers *adjoint_layers; /* samples are of nu, from mu; NULL: they are of the field */
+  int stream;                           /* what takes samples and copies them runs on it: the halo's */
 } sampler;
 
 /* Makes ready for the receivers of `count` shots that sample the same steps, each planned on a slab of its own: those of
@@ -58,7 +58,7 @@ bool sampler_due(const sampler *r, int64_t step);
 int sampler_of_pass(sampler *r, int64_t step, int steps, wavefront_receivers *pass, error *e);
 
 /* Enqueues on r->stream the samples of `field`: own point (0, 0, 0) of this step's field, whose ghosts are
- * filled. Does nothing unless the step is due. Steps must ascend. Full batches are copied in the background. Not
+ * filled. Does nothing unless the step is due. Steps must ascend. Full buffers are copied in the background. Not
  * collective. */
 int sampler_sample(sampler *r, const float *field, int64_t step, error *e);
 

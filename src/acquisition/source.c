@@ -11,16 +11,16 @@
 /* --- the points ------------------------------------------------------------------------------------------------- */
 
 /* What a [source.N] shares with others: the first one of the same signal, and the file, or -1. */
-typedef struct source_kin {
+typedef struct source_same {
   int signal, file;
-} source_kin;
+} source_same;
 
 static int sources_keep_place(source_places *w, const point_weights *place, int source, error *e) {
-  if (w->count == w->room) {
-    const int room = 2 * w->room + 16;
-    TRY(GROW(e, w->places, room, "the sources"));
-    TRY(GROW(e, w->source_of, room, "the sources"));
-    w->room = room;
+  if (w->count == w->capacity) {
+    const int capacity = 2 * w->capacity + 16;
+    TRY(GROW(e, w->places, capacity, "the sources"));
+    TRY(GROW(e, w->source_of, capacity, "the sources"));
+    w->capacity = capacity;
   }
   w->places[w->count] = *place;
   w->source_of[w->count++] = source;
@@ -39,12 +39,12 @@ static int sources_spread_one(sources *s, const config *c, int source, error *e)
   point_weights at;
   place_in_grid(c, s->positions[source], p); /* it is: that has been checked */
   if (sources_imposed(s, c, source)) place_round(p);
-  const int first = p[2].index - b->z0, turns = config_axis_of(c, 2).periodic;
-  for (int turn = -turns; turn <= turns; turn++) {
-    const int from = first + turn * b->nz_global;
+  const int first = p[2].index - b->z0, periods = config_axis_of(c, 2).periodic;
+  for (int period = -periods; period <= periods; period++) {
+    const int from = first + period * b->nz_global;
     if (from - POINTS_MOST >= b->nz || from + POINTS_MOST < 0) continue;
     place_weigh(c, p, s->interpolation, true, &at);
-    at.z += turn * b->nz_global - b->z0;
+    at.z += period * b->nz_global - b->z0;
     if (at.z < b->nz && at.z + at.nz > 0) TRY(sources_keep_place(&s->here, &at, source, e));
   }
   return 0;
@@ -89,13 +89,13 @@ static int sources_read_named(sources *s, const problem *on, wavelet_steps steps
   const size_t count = (size_t)c->source_count;
   const source_config **sorted;
   ALLOC(e, sorted, count, "the sources");
-  ALLOC(e, s->kin, count, "the sources");
+  ALLOC(e, s->same, count, "the sources");
   ALLOC(e, s->files, count, "the sources");
   ALLOC(e, s->uses, count + 1, "the sources");
   for (size_t i = 0; i < count && sorted; i++) sorted[i] = &c->sources[i];
   if (sorted) qsort(sorted, count, sizeof *sorted, sources_by_wavelet);
   error_agree(e, on->files->compute);
-  source_kin now = {.file = -1};
+  source_same now = {.file = -1};
   for (size_t i = 0; sorted && i < count && !e->id; i++) {
     const int source = (int)(sorted[i] - c->sources);
     const wavelet formula = wavelet_of(sorted[i]);
@@ -104,7 +104,7 @@ static int sources_read_named(sources *s, const problem *on, wavelet_steps steps
     if (file && (i == 0 || !sources_same_file(sorted[i], sorted[i - 1])))
       source_set_read(&s->files[now.file = s->file_count++], on, steps, sorted[i], e);
     s->uses[source] = file ? s->files[now.file].use : wavelet_study(&formula, steps);
-    s->kin[source] = (source_kin){now.signal, file ? now.file : -1};
+    s->same[source] = (source_same){now.signal, file ? now.file : -1};
   }
   free(sorted);
   return e->id;
@@ -120,8 +120,8 @@ double sources_strength(const config *c) {
 /* A source's signal: of [source.N] the number of the first that has it, then of the columns of the set; of those given,
  * its own. */
 static int sources_key(const sources *s, const config *c, int source) {
-  if (!s->kin) return source;
-  if (source < c->source_count) return s->kin[source].signal;
+  if (!s->same) return source;
+  if (source < c->source_count) return s->same[source].signal;
   return s->set.columns > 1 ? source : c->source_count;
 }
 
@@ -133,7 +133,7 @@ static void sources_make_signal(const sources *s, const config *c, int key, wave
     source_set_take(&s->set, key - c->source_count, w);
     return;
   }
-  const int file = s->kin[key].file;
+  const int file = s->same[key].file;
   *w = wavelet_of(&c->sources[key]);
   w->amplitude *= strength;
   if (file >= 0) source_set_take(&s->files[file], 0, w);
@@ -146,7 +146,7 @@ static int sources_find_values(sources *s, const problem *on, error *e) {
   int *list, count = 0, first = 0;
   TRY(ALLOC(e, list, s->signal_count, "the sources"));
   for (int i = 0; i < s->signal_count && !e->id; i++) {
-    const int key = s->key_of[i], file = key < c->source_count ? s->kin[key].file : -1;
+    const int key = s->key_of[i], file = key < c->source_count ? s->same[key].file : -1;
     if (key >= c->source_count) list[count++] = key - c->source_count;
     if (file >= 0 && !s->files[file].values[0])
       source_set_find(&s->files[file], &(source_columns){&first, 1, 1, s->dt, 0}, e);
@@ -164,7 +164,7 @@ static int sources_number(sources *s, const problem *on, error *e) {
   const config *c = on->config;
   const source_places *w = &s->here;
   int *number;
-  const int keys = s->kin ? c->source_count + s->set.columns : s->count;
+  const int keys = s->same ? c->source_count + s->set.columns : s->count;
   ALLOC(e, number, keys, "the sources");
   ALLOC(e, s->key_of, keys, "the sources");
   ALLOC(e, s->signals, keys, "the sources");
@@ -179,7 +179,7 @@ static int sources_number(sources *s, const problem *on, error *e) {
     s->signal_of[source] = sources_imposed(s, c, source) ? ~number[key] : number[key];
   }
   free(number);
-  if (!s->kin || e->id || sources_find_values(s, on, e)) return e->id;
+  if (!s->same || e->id || sources_find_values(s, on, e)) return e->id;
   for (int i = 0; i < s->signal_count; i++) sources_make_signal(s, c, s->key_of[i], &s->signals[i]);
   return 0;
 }
@@ -196,7 +196,7 @@ void sources_close(sources *s) {
   for (int i = 0; i < s->file_count; i++) source_set_free(&s->files[i]);
   free(s->files);
   sources_free_places(s);
-  free(s->kin);
+  free(s->same);
   source_set_free(&s->set);
   free(s->positions);
   free(s->uses);
@@ -278,8 +278,8 @@ int sources_plan(sources *s, const problem *on, wavelet_steps steps, error *e) {
   TRY(sources_lay_out(s, on, e));
   for (int i = 0; i < s->file_count; i++) source_set_close(&s->files[i]);
   source_set_close(&s->set);
-  free(s->kin);
-  s->kin = NULL;
+  free(s->same);
+  s->same = NULL;
   return 0;
 }
 

@@ -11,7 +11,7 @@
 typedef struct source_places {
   point_weights *places; /* owned, as is the next one */
   int *source_of;        /* of each place: the source's index */
-  int count, room;
+  int count, capacity;
 } source_places;
 
 /* Signals that a caller gives, in the order of sources.key_of: sample i, of step last - i every, is in row i. Those of
@@ -31,8 +31,8 @@ typedef struct sources {
   double (*positions)[3]; /* count: x y z, m; owned */
   source_set set, *files; /* of [sources]; of the files of wavelets, owned */
   int file_count;
-  struct source_kin *kin; /* of each [source.N], while they are planned; owned */
-  source_places here;     /* until an injector takes them */
+  struct source_same *same; /* of each [source.N], while they are planned; owned */
+  source_places here;       /* until an injector takes them */
   int signal_count;
   wavelet *signals; /* of the sources that act on points here, owned; equal sources share one */
   float *

@@ -202,11 +202,11 @@ static int wavelet_find_spectra(const wavelet_table *t, const int *columns, int 
                                 wavelet_use *uses, error *e) {
   const wavelet_span of = wavelet_span_of(t, dt, uses);
   bool any[FOURIER_SERIES];
-  double(*turns)[2];
+  double(*twiddles)[2];
   fourier f = {.n = fourier_length(of.count > 2048 ? 2 * of.count : 4096)};
-  if (!(turns = fourier_turns(f.n)) || fourier_open(&f, f.n, (const double(*)[2])turns)) {
+  if (!(twiddles = fourier_twiddles(f.n)) || fourier_open(&f, f.n, (const double(*)[2])twiddles)) {
     fourier_close(&f);
-    free(turns);
+    free(twiddles);
     return FAIL(e, OUT_OF_MEMORY, (size_t)f.n * sizeof *f.series, "the spectrum of a wavelet");
   }
   fourier_clear(&f);
@@ -215,7 +215,7 @@ static int wavelet_find_spectra(const wavelet_table *t, const int *columns, int 
   fourier_analyse(&f);
   for (int k = 0; k < count; k++)
     if (any[k]) wavelet_find_frequencies(&f, k, of.apart, &uses[k]);
-  free(turns);
+  free(twiddles);
   fourier_close(&f);
   return 0;
 }

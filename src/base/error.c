@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The file as #include names it, by its room. */
+/* The file as #include names it, by its module. */
 static const char *error_file(const char *path) {
   const char *end = strrchr(path, '/');
   while (end && end > path && end[-1] != '/') end--;

@@ -85,9 +85,9 @@ int error_abort(const error *e, MPI_Comm comm) {
   /* The same fault often hits all ranks at once: the lowest rank prints first, and its abort ends the others before
    * they print. */
   usleep((useconds_t)(rank < 20 ? rank : 20) * 100000);
-  error told = *e;
-  if (!told.agreed) told.rank = rank;
-  error_print(&told, true);
+  error copy = *e;
+  if (!copy.agreed) copy.rank = rank;
+  error_print(&copy, true);
   MPI_Abort(comm, error_exit_code(e->id));
   abort(); /* MPI_Abort has ended this rank */
 }

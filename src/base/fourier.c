@@ -11,13 +11,13 @@ int64_t fourier_length(int64_t least) {
   return n;
 }
 
-double (*fourier_turns(int64_t n))[2] {
-  double(*turns)[2] = malloc((size_t)n / 2 * sizeof *turns);
-  for (int64_t k = 0; turns && k < n / 2; k++) {
+double (*fourier_twiddles(int64_t n))[2] {
+  double(*twiddles)[2] = malloc((size_t)n / 2 * sizeof *twiddles);
+  for (int64_t k = 0; twiddles && k < n / 2; k++) {
     const double angle = 2 * 3.14159265358979323846 * (double)k / (double)n;
-    turns[k][0] = cos(angle), turns[k][1] = sin(angle);
+    twiddles[k][0] = cos(angle), twiddles[k][1] = sin(angle);
   }
-  return turns;
+  return twiddles;
 }
 
 static size_t fourier_bytes(const fourier *f) {
@@ -34,8 +34,8 @@ static fourier_number *fourier_alloc(const fourier *f) {
   return all ? all + FOURIER_MARGIN : NULL;
 }
 
-int fourier_open(fourier *f, int64_t n, const double (*turns)[2]) {
-  *f = (fourier){.n = n, .turns = turns};
+int fourier_open(fourier *f, int64_t n, const double (*twiddles)[2]) {
+  *f = (fourier){.n = n, .twiddles = twiddles};
   f->series = fourier_alloc(f);
   f->scratch = fourier_alloc(f);
   return f->series && f->scratch ? 0 : -1;
@@ -53,41 +53,41 @@ void fourier_clear(fourier *f) {
 
 /* --- complex numbers ---------------------------------------------------------------------------------------------- */
 
-/* *sum = a + b, *turned = (a - b) (re + i im). */
-static inline void fourier_pair(const fourier_number *a, const fourier_number *b, const double turn[2],
-                                int sign, fourier_number *sum, fourier_number *turned) {
-  const double re = turn[0], im = sign * turn[1];
+/* *sum = a + b, *rotated = (a - b) (re + i im). */
+static inline void fourier_pair(const fourier_number *a, const fourier_number *b, const double twiddle[2],
+                                int sign, fourier_number *sum, fourier_number *rotated) {
+  const double re = twiddle[0], im = sign * twiddle[1];
   const fourier_values a_re = a->re, a_im = a->im, b_re = b->re, b_im = b->im, r = a_re - b_re,
                        i = a_im - b_im;
   sum->re = a_re + b_re;
   sum->im = a_im + b_im;
-  turned->re = r * re - i * im;
-  turned->im = r * im + i * re;
+  rotated->re = r * re - i * im;
+  rotated->im = r * im + i * re;
 }
 
-/* One pass over all n / 2 numbers, with `half` turns, each of `stride` numbers. Stockham's form: C. Van Loan, Computational
- * Frameworks for the Fast Fourier Transform (1992), 1.7. */
+/* One pass over all n / 2 numbers, with `half` twiddles, each of `stride` numbers. Stockham's form: C. Van Loan,
+ * Computational Frameworks for the Fast Fourier Transform (1992), 1.7. */
 static inline void fourier_pass(const fourier *f, int64_t half, int64_t stride, int sign) {
   const fourier_number *from = f->series;
   for (int64_t p = 0; p < half; p++)
     for (int64_t q = stride * p; q < stride * (p + 1); q++)
-      fourier_pair(from + q, from + q + stride * half, f->turns[2 * p * stride], sign,
+      fourier_pair(from + q, from + q + stride * half, f->twiddles[2 * p * stride], sign,
                    f->scratch + q + stride * p, f->scratch + q + stride * (p + 1));
 }
 
 /* That pass and the next one, with the same operations, in one visit of memory. */
 static inline void fourier_two_passes(const fourier *f, int64_t half, int64_t stride, int sign) {
   for (int64_t p = 0; p < half / 2; p++) {
-    const double *turn[3] = {f->turns[2 * p * stride], f->turns[2 * (p + half / 2) * stride],
-                             f->turns[4 * p * stride]};
+    const double *twiddle[3] = {f->twiddles[2 * p * stride], f->twiddles[2 * (p + half / 2) * stride],
+                                f->twiddles[4 * p * stride]};
     for (int64_t q = 0; q < stride; q++) {
       const fourier_number *from = f->series + q + stride * p;
-      fourier_number *to = f->scratch + q + 4 * stride * p, sum[2], turned[2];
+      fourier_number *to = f->scratch + q + 4 * stride * p, sum[2], rotated[2];
       for (int k = 0; k < 2; k++)
-        fourier_pair(from + k * stride * half / 2, from + k * stride * half / 2 + stride * half, turn[k],
-                     sign, &sum[k], &turned[k]);
-      fourier_pair(&sum[0], &sum[1], turn[2], sign, to, to + 2 * stride);
-      fourier_pair(&turned[0], &turned[1], turn[2], sign, to + stride, to + 3 * stride);
+        fourier_pair(from + k * stride * half / 2, from + k * stride * half / 2 + stride * half, twiddle[k],
+                     sign, &sum[k], &rotated[k]);
+      fourier_pair(&sum[0], &sum[1], twiddle[2], sign, to, to + 2 * stride);
+      fourier_pair(&rotated[0], &rotated[1], twiddle[2], sign, to + stride, to + 3 * stride);
     }
   }
 }
@@ -122,7 +122,7 @@ static inline void fourier_split(const fourier *f, int sign) {
   }
   for (int64_t k = 1; k <= last / 2; k++) {
     const fourier_number a = all[k], b = all[last - k];
-    const double re = -0.5 * f->turns[k][1], im = 0.5 * sign * f->turns[k][0];
+    const double re = -0.5 * f->twiddles[k][1], im = 0.5 * sign * f->twiddles[k][0];
     const fourier_values even_re = 0.5 * (a.re + b.re), even_im = 0.5 * (a.im - b.im), r = a.re - b.re,
                          i = a.im + b.im, odd_re = r * re - i * im, odd_im = r * im + i * re;
     all[last - k].re = even_re - odd_re, all[last - k].im = odd_im - even_im;

@@ -20,17 +20,17 @@ enum { FOURIER_MARGIN = 16 /* numbers that `series` has room for before and afte
 
 typedef struct fourier {
   int64_t n;                        /* samples of a series, a power of two */
-  const double (*turns)[2];         /* not owned */
+  const double (*twiddles)[2];      /* not owned */
   fourier_number *series, *scratch; /* n / 2 + 1, owned; `series` is what transforms work on */
 } fourier;
 
 /* The least power of two that is not below `least`, nor 2. */
 int64_t fourier_length(int64_t least);
 /* cos and sin of 2 pi k / n, k < n / 2, for transforms of n samples. To be freed. NULL: memory is short. */
-double (*fourier_turns(int64_t n))[2];
-/* Prepares transforms of n = fourier_length() samples with these turns. 0, or -1 where memory is short. fourier_close it, also
- * after a failure. */
-int fourier_open(fourier *f, int64_t n, const double (*turns)[2]);
+double (*fourier_twiddles(int64_t n))[2];
+/* Prepares transforms of n = fourier_length() samples with these twiddles. 0, or -1 where memory is short.
+ * fourier_close it, also after a failure. */
+int fourier_open(fourier *f, int64_t n, const double (*twiddles)[2]);
 void fourier_close(fourier *f);
 /* Sets `series` and its margins to 0. */
 void fourier_clear(fourier *f);

@@ -64,8 +64,8 @@ const char *stop_signal_name(int number) {
 }
 
 /* Appends what fits to a line of `room` characters: signal handlers may not call snprintf. */
-static size_t stop_put(char *line, size_t used, size_t room, const char *text) {
-  while (*text && used < room) line[used++] = *text++;
+static size_t stop_put(char *line, size_t used, size_t size, const char *text) {
+  while (*text && used < size) line[used++] = *text++;
   return used;
 }
 
@@ -80,25 +80,25 @@ static const char *stop_digits(char text[24], int64_t number) {
 /* Async-signal-safe. */
 static void stop_speak(int number, bool from_mpirun) {
   char line[400], digits[24];
-  const size_t room = sizeof line - 1;
+  const size_t size = sizeof line - 1;
   const int64_t next = stop_next;
   if (atomic_exchange(&stop_done_answering, true)) return;
-  size_t used = stop_put(line, 0, room, stop_signal_name(number));
+  size_t used = stop_put(line, 0, size, stop_signal_name(number));
   const char *says = stop_says;
   if (says) {
-    used = stop_put(line, used, room, " received: ");
-    used = stop_put(line, used, room, says);
+    used = stop_put(line, used, size, " received: ");
+    used = stop_put(line, used, size, says);
   } else if (next == NOTHING_SAVED) {
-    used = stop_put(line, used, room, " received: there is nothing to save, the program ends");
+    used = stop_put(line, used, size, " received: there is nothing to save, the program ends");
   } else if (next == NO_STEPS_LEFT) {
     used =
-        stop_put(line, used, room, " received: all steps are done, the run ends when its files are written");
+        stop_put(line, used, size, " received: all steps are done, the run ends when its files are written");
   } else {
-    used = stop_put(line, used, room, " received: writing a checkpoint after ");
-    used = stop_put(line, used, room, next < 0 ? "the first step" : "step ");
-    if (next >= 0) used = stop_put(line, used, room, stop_digits(digits, next));
-    used = stop_put(line, used, room, " or soon after it"); /* when all ranks know */
-    if (from_mpirun) used = stop_put(line, used, room, stop_limits[stop_limit]);
+    used = stop_put(line, used, size, " received: writing a checkpoint after ");
+    used = stop_put(line, used, size, next < 0 ? "the first step" : "step ");
+    if (next >= 0) used = stop_put(line, used, size, stop_digits(digits, next));
+    used = stop_put(line, used, size, " or soon after it"); /* when all ranks know */
+    if (from_mpirun) used = stop_put(line, used, size, stop_limits[stop_limit]);
   }
   line[used++] = '\n';
   log_write_at_once(stop_terminal, line, used);

@@ -32,7 +32,7 @@ static int device_open_named(const char *name, const device_options *options, de
 int device_open(const char *name, const device_options *options, device **opened, error *e) {
   TRY(device_open_named(name, options, opened, e));
   device *dev = *opened;
-  if (!dev->room) dev->room = dev->total_bytes;
+  if (!dev->available) dev->available = dev->total_bytes;
   return 0;
 }
 

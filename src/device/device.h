@@ -121,7 +121,7 @@ struct device {
   size_t bytes, peak_bytes; /* device memory in use now and at most */
   size_t pinned_bytes;      /* pinned host memory in use now */
   size_t total_bytes;       /* memory of the device, 0 if unknown */
-  size_t room;              /* bytes this rank may use: less where ranks share the device; 0 if unknown */
+  size_t available;         /* bytes this rank may use: less where ranks share the device; 0 if unknown */
   block_counter *counters;  /* CUDA: one for each stream, for operations that launch; else NULL */
   unsigned char gpu[16];    /* identifies the GPU, the same in every process; zeros: no GPU */
 };

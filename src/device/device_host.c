@@ -34,7 +34,7 @@ static int host_alloc(device *dev, void **memory, size_t bytes, memory_kind kind
   const char *name = kind == MEMORY_DEVICE ? "device" : "pinned host";
   const size_t taken = dev->bytes + dev->pinned_bytes;
   /* The system would grant more and kill the process that uses it. */
-  int failed = taken + bytes > dev->room ? ENOMEM : host_memory_take(memory, bytes);
+  int failed = taken + bytes > dev->available ? ENOMEM : host_memory_take(memory, bytes);
   if (failed) return FAIL(e, DEVICE_MEMORY, "host", bytes, name, strerror(failed));
   host_copy_push_nan(h->streams[STREAM_INTERIOR], *memory, bytes / sizeof(float), h->threads, NULL);
   host_stream_sync(h->streams[STREAM_INTERIOR]);
@@ -221,10 +221,10 @@ static const device_table host_table = {.backend = BACKEND_HOST,
 static void host_find_memory(device *dev, int ranks) {
   const host_memory_limits m = host_memory_limits_read();
   const uint64_t half = m.left / 2, beside = host_memory_beside(ranks);
-  const uint64_t room = m.of_group ? m.left - (beside < half ? beside : half) : m.total;
+  const uint64_t available = m.of_group ? m.left - (beside < half ? beside : half) : m.total;
   dev->total_bytes = (size_t)m.total;
-  dev->room = (size_t)(room / (uint64_t)ranks);
-  if (!dev->room) dev->room = 1; /* 0 would mean unknown */
+  dev->available = (size_t)(available / (uint64_t)ranks);
+  if (!dev->available) dev->available = 1; /* 0 would mean unknown */
 }
 
 int device_open_host(const device_options *options, device **opened, error *e) {

@@ -112,13 +112,13 @@ static int engine_find_device(engine *g, error *e) {
   return 0;
 }
 
-int engine_room(const engine_setup *setup, double *room, error *e) {
+int engine_available(const engine_setup *setup, double *available, error *e) {
   engine g = {.setup = *setup, .config = setup->config};
   engine_find_device(&g, e);
   TRY(error_agree(e, setup->beside));
-  *room = (double)g.dev->room;
+  *available = (double)g.dev->available;
   g.dev->table->close(g.dev);
-  MPI_TRY(e, MPI_Allreduce(MPI_IN_PLACE, room, 1, MPI_DOUBLE, MPI_MIN, setup->beside));
+  MPI_TRY(e, MPI_Allreduce(MPI_IN_PLACE, available, 1, MPI_DOUBLE, MPI_MIN, setup->beside));
   return 0;
 }
 

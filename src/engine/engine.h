@@ -68,7 +68,7 @@ double engine_bytes(const config *c, const slab *s);
 /* The slab of a rank of so many. */
 int engine_slab(slab *s, const config *c, int rank, int ranks, error *e);
 /* The least that the devices of the ranks of setup->beside have room for, bytes; 0: unknown. Collective over them. */
-int engine_room(const engine_setup *setup, double *room, error *e);
+int engine_available(const engine_setup *setup, double *available, error *e);
 /* Opens another device object of the engine's device, for a shot beside others: the caller closes it. */
 int engine_open_device(const engine *g, device **opened, error *e);
 /* Frees what *g owns and closes its device; all shots must be closed. */

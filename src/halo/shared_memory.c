@@ -75,9 +75,10 @@ static int shared_window_check_room(MPI_Comm node, size_t bytes, error *e) {
   int ranks;
   MPI_TRY(e, MPI_Comm_size(node, &ranks));
   const double needed = OWN + (double)ranks * (double)bytes;
-  double room = statvfs("/dev/shm", &disk) ? INFINITY : (double)disk.f_bavail * (double)disk.f_frsize;
-  if (!getrlimit(RLIMIT_FSIZE, &limit) && (double)limit.rlim_cur < room) room = (double)limit.rlim_cur;
-  return room < needed ? FAIL(e, NODE_MEMORY, needed / MIB, room / MIB) : 0;
+  double available = statvfs("/dev/shm", &disk) ? INFINITY : (double)disk.f_bavail * (double)disk.f_frsize;
+  if (!getrlimit(RLIMIT_FSIZE, &limit) && (double)limit.rlim_cur < available)
+    available = (double)limit.rlim_cur;
+  return available < needed ? FAIL(e, NODE_MEMORY, needed / MIB, available / MIB) : 0;
 }
 
 int shared_window(MPI_Comm node, size_t bytes, void **mine, MPI_Win *window, error *e) {

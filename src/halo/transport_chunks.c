@@ -24,21 +24,21 @@ typedef struct mailbox {
 } mailbox;
 
 /* The way to one neighbour. */
-typedef struct chunks_lane {
+typedef struct chunks_link {
   bool open;
-  float *send[2], *receive[2]; /* by turn; MPI's, pinned, is the same for both turns */
+  float *send[2], *receive[2]; /* two buffers; MPI's, pinned, is one */
   _Atomic uint64_t *posted;    /* node memory: mine and the neighbour's; NULL: by MPI */
   const _Atomic uint64_t *arrived;
   MPI_Request sends[CHUNKS_MAX], receives[CHUNKS_MAX];
-} chunks_lane;
+} chunks_link;
 
 struct chunks {
   halo *h; /* not owned */
-  chunks_lane lanes[2];
+  chunks_link links[2];
   device_event *copied[2][CHUNKS_MAX]; /* a piece has left the device; owned */
   int count;                           /* pieces a halo */
   uint64_t passed;                     /* pieces to either side before this exchange */
-  int turn;
+  int buffer;
   MPI_Win window; /* of the node's memory */
   char *memory;   /* the whole, pinned */
 };
@@ -65,9 +65,9 @@ static int chunks_move_piece(chunks *c, float *on_device, float *on_host, int k,
   return dev->table->copy(dev, STREAM_BOUNDARY, &piece, e);
 }
 
-/* --- lanes ------------------------------------------------------------------------------------------------------ */
+/* --- links ------------------------------------------------------------------------------------------------------ */
 
-static int chunks_post(chunks *c, chunks_lane *l, int k, error *e) {
+static int chunks_post(chunks *c, chunks_link *l, int k, error *e) {
   if (l->posted)
     atomic_store_explicit(l->posted, c->passed + (uint64_t)k + 1, memory_order_release);
   else
@@ -82,7 +82,7 @@ static void chunks_wait_for(const _Atomic uint64_t *arrived, uint64_t count) {
   while (atomic_load_explicit(arrived, memory_order_acquire) < count) pace_wait(&p, LONGEST);
 }
 
-static int chunks_arrive(chunks *c, chunks_lane *l, int k, error *e) {
+static int chunks_arrive(chunks *c, chunks_link *l, int k, error *e) {
   if (l->arrived)
     chunks_wait_for(l->arrived, c->passed + (uint64_t)k + 1);
   else
@@ -92,15 +92,15 @@ static int chunks_arrive(chunks *c, chunks_lane *l, int k, error *e) {
 
 static int chunks_begin_receiving(chunks *c, error *e) {
   for (int side = 0; side < 2; side++)
-    if (c->lanes[side].open && !c->lanes[side].arrived)
-      MPI_TRY(e, MPI_Startall(c->count, c->lanes[side].receives));
+    if (c->links[side].open && !c->links[side].arrived)
+      MPI_TRY(e, MPI_Startall(c->count, c->links[side].receives));
   return 0;
 }
 
 static int chunks_end_sending(chunks *c, error *e) {
   for (int side = 0; side < 2; side++)
-    if (c->lanes[side].open && !c->lanes[side].posted)
-      MPI_TRY(e, MPI_Waitall(c->count, c->lanes[side].sends, MPI_STATUSES_IGNORE));
+    if (c->links[side].open && !c->links[side].posted)
+      MPI_TRY(e, MPI_Waitall(c->count, c->links[side].sends, MPI_STATUSES_IGNORE));
   return 0;
 }
 
@@ -110,8 +110,8 @@ static int chunks_leave_device(chunks *c, float *field, error *e) {
   device *dev = c->h->dev;
   for (int k = 0; k < c->count; k++)
     for (int side = 0; side < 2; side++) {
-      if (!c->lanes[side].open) continue;
-      TRY(chunks_move_piece(c, transport_own(field, c->h->slab, side), c->lanes[side].send[c->turn], k,
+      if (!c->links[side].open) continue;
+      TRY(chunks_move_piece(c, transport_own(field, c->h->slab, side), c->links[side].send[c->buffer], k,
                             COPY_TO_HOST, e));
       TRY(dev->table->record(dev, STREAM_BOUNDARY, c->copied[side][k], e));
     }
@@ -125,14 +125,14 @@ static int chunks_hand_over(chunks *c, double *begin, error *e) {
   bool first = true;
   for (int k = 0; k < c->count; k++)
     for (int side = 0; side < 2; side++) {
-      if (!c->lanes[side].open) continue;
+      if (!c->links[side].open) continue;
       TRY(dev->table->sync_event(dev, c->copied[side][k], e));
       if (first) {
         *begin = MPI_Wtime();
         TRY(chunks_begin_receiving(c, e));
       }
       first = false;
-      TRY(chunks_post(c, &c->lanes[side], k, e));
+      TRY(chunks_post(c, &c->links[side], k, e));
     }
   return 0;
 }
@@ -140,10 +140,10 @@ static int chunks_hand_over(chunks *c, double *begin, error *e) {
 static int chunks_reach_device(chunks *c, float *field, error *e) {
   for (int k = 0; k < c->count; k++)
     for (int side = 0; side < 2; side++) {
-      chunks_lane *l = &c->lanes[side];
+      chunks_link *l = &c->links[side];
       if (!l->open) continue;
       TRY(chunks_arrive(c, l, k, e));
-      TRY(chunks_move_piece(c, transport_ghosts(field, c->h->slab, side), l->receive[c->turn], k,
+      TRY(chunks_move_piece(c, transport_ghosts(field, c->h->slab, side), l->receive[c->buffer], k,
                             COPY_TO_DEVICE, e));
     }
   return 0;
@@ -152,7 +152,7 @@ static int chunks_reach_device(chunks *c, float *field, error *e) {
 int chunks_exchange(chunks *c, float *field, int set, error *e) {
   halo *h = c->h;
   double begin = 0;
-  if (!c->lanes[LOWER].open && !c->lanes[UPPER].open) return 0;
+  if (!c->links[LOWER].open && !c->links[UPPER].open) return 0;
   TRY(chunks_leave_device(c, field, e));
   TRY(transport_record(h, set, HALO_TO_HOST, e));
   trace_begin("exchange");
@@ -163,13 +163,13 @@ int chunks_exchange(chunks *c, float *field, int set, error *e) {
   h->exchange_seconds += MPI_Wtime() - begin;
   trace_end();
   c->passed += (uint64_t)c->count;
-  c->turn = !c->turn;
+  c->buffer = !c->buffer;
   return 0;
 }
 
 /* --- opening and closing ---------------------------------------------------------------------------------------- */
 
-static void chunks_free_requests(chunks_lane *l) {
+static void chunks_free_requests(chunks_link *l) {
   for (int k = 0; k < CHUNKS_MAX; k++) {
     if (l->sends[k] != MPI_REQUEST_NULL) MPI_Request_free(&l->sends[k]);
     if (l->receives[k] != MPI_REQUEST_NULL) MPI_Request_free(&l->receives[k]);
@@ -177,7 +177,7 @@ static void chunks_free_requests(chunks_lane *l) {
 }
 
 static int chunks_make_requests(chunks *c, int side, error *e) {
-  chunks_lane *l = &c->lanes[side];
+  chunks_link *l = &c->links[side];
   const int peer = transport_neighbour(c->h, side);
   const int out = side == LOWER ? TAG_DOWN : TAG_UP, in = side == LOWER ? TAG_UP : TAG_DOWN;
   for (int k = 0; k < c->count; k++) {
@@ -194,8 +194,8 @@ int chunks_cut(chunks *c, int count, error *e) {
   const int most = pieces < 1 ? 1 : pieces < CHUNKS_MAX ? (int)pieces : CHUNKS_MAX;
   c->count = count < most ? count : most;
   for (int side = 0; side < 2; side++) {
-    if (!c->lanes[side].open || c->lanes[side].posted) continue;
-    chunks_free_requests(&c->lanes[side]);
+    if (!c->links[side].open || c->links[side].posted) continue;
+    chunks_free_requests(&c->links[side]);
     TRY(chunks_make_requests(c, side, e));
   }
   return 0;
@@ -205,7 +205,7 @@ int chunks_cut(chunks *c, int count, error *e) {
 
 static int chunks_open_mpi(chunks *c, int side, error *e) {
   device *dev = c->h->dev;
-  chunks_lane *l = &c->lanes[side];
+  chunks_link *l = &c->links[side];
   const size_t bytes = transport_bytes(c->h->slab);
   TRY(dev->table->alloc(dev, (void **)&l->send[0], bytes, MEMORY_PINNED, e));
   TRY(dev->table->alloc(dev, (void **)&l->receive[0], bytes, MEMORY_PINNED, e));
@@ -221,9 +221,9 @@ static char *chunks_aligned(char *memory) {
   return memory + (LINE - (uintptr_t)memory % LINE) % LINE;
 }
 
-static float *chunks_halo_in(char *memory, const chunks *c, int side, int turn) {
+static float *chunks_halo_in(char *memory, const chunks *c, int side, int buffer) {
   return (float *)(void *)(memory + sizeof(mailbox) +
-                           (size_t)(2 * side + turn) * transport_bytes(c->h->slab));
+                           (size_t)(2 * side + buffer) * transport_bytes(c->h->slab));
 }
 
 /* All ranks' halos have the same size, so all parts have, too: they lie one after another. */
@@ -241,7 +241,7 @@ static int chunks_open_memory(chunks *c, error *e) {
   if (c->h->dev->table->pin) TRY(c->h->dev->table->pin(c->h->dev, all, (size_t)ranks * bytes, e));
   c->memory = all;
   for (int side = 0; side < 2; side++) {
-    chunks_lane *l = &c->lanes[side];
+    chunks_link *l = &c->links[side];
     int local;
     TRY(transport_local_neighbour(c->h, side, &local, e));
     if (!l->open || local == MPI_UNDEFINED) continue;
@@ -249,9 +249,9 @@ static int chunks_open_memory(chunks *c, error *e) {
          *theirs = chunks_aligned(c->memory) + (size_t)local * bytes;
     l->posted = &((mailbox *)(void *)own)->side[side].posted;
     l->arrived = &((mailbox *)(void *)theirs)->side[!side].posted;
-    for (int turn = 0; turn < 2; turn++) {
-      l->send[turn] = chunks_halo_in(own, c, side, turn);
-      l->receive[turn] = chunks_halo_in(theirs, c, !side, turn);
+    for (int buffer = 0; buffer < 2; buffer++) {
+      l->send[buffer] = chunks_halo_in(own, c, side, buffer);
+      l->receive[buffer] = chunks_halo_in(theirs, c, !side, buffer);
     }
   }
   return 0;
@@ -263,13 +263,13 @@ int chunks_open(halo *h, const bool sides[2], bool node_memory, chunks **opened,
   chunks *c = *opened;
   *c = (chunks){.h = h, .count = 1, .window = MPI_WIN_NULL};
   for (int side = 0; side < 2; side++) {
-    chunks_lane *l = &c->lanes[side];
+    chunks_link *l = &c->links[side];
     l->open = sides[side] && transport_neighbour(h, side) != MPI_PROC_NULL;
     for (int k = 0; k < CHUNKS_MAX; k++) l->sends[k] = l->receives[k] = MPI_REQUEST_NULL;
   }
   if (node_memory) TRY(chunks_open_memory(c, e));
   for (int side = 0; side < 2; side++)
-    if (c->lanes[side].open && !c->lanes[side].posted) TRY(chunks_open_mpi(c, side, e));
+    if (c->links[side].open && !c->links[side].posted) TRY(chunks_open_mpi(c, side, e));
   TRY(h->dev->table->make_events(h->dev, c->copied[0], 2 * CHUNKS_MAX, false, e));
   return chunks_cut(c, 1, e);
 }
@@ -279,7 +279,7 @@ void chunks_close(chunks *c) {
   if (!c) return;
   const device_table *t = c->h->dev->table;
   for (int side = 0; side < 2; side++) {
-    chunks_lane *l = &c->lanes[side];
+    chunks_link *l = &c->links[side];
     chunks_free_requests(l);
     if (l->posted) continue;
     t->free(c->h->dev, l->send[0], MEMORY_PINNED, &ignored);

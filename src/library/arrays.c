@@ -276,12 +276,12 @@ static int arrays_read_table(const arrays *all, const request *r, error *e) {
 /* --- results ------------------------------------------------------------------------------------------------------ */
 
 /* Memory that the caller gives for a result. */
-typedef struct arrays_room {
+typedef struct arrays_target {
   void *to; /* NULL: it is not wanted */
   int device;
   size_t bytes;
   void *host; /* `to`, or memory from which it is copied there */
-} arrays_room;
+} arrays_target;
 
 static int64_t array_points(const stencil_result *r) {
   int64_t count = 1;
@@ -294,37 +294,37 @@ static int arrays_stop(arrays *a, error *e) {
   return FAIL(e, LIBRARY_STOPPED);
 }
 
-static int arrays_call_result(arrays *a, const stencil_result *r, arrays_room *room, error *e) {
+static int arrays_call_result(arrays *a, const stencil_result *r, arrays_target *target, error *e) {
   const stencil_calls *c = a->calls;
   if (!c || !c->result) return 0;
   pthread_mutex_lock(&a->lock);
-  const int rc = c->result(c->context, r, &room->to, &room->device);
+  const int rc = c->result(c->context, r, &target->to, &target->device);
   if (rc) arrays_stop(a, e);
   pthread_mutex_unlock(&a->lock);
-  if (!room->to || room->device == STENCIL_HOST || e->id) return e->id;
-  return device_array_check(r->name, room->to, room->device, e);
+  if (!target->to || target->device == STENCIL_HOST || e->id) return e->id;
+  return device_array_check(r->name, target->to, target->device, e);
 }
 
 /* Collective, agreed. Where one rank wants the result, all have `host`. */
-static int arrays_ask_room(arrays *a, const files *f, const stencil_result *r, arrays_room *room, error *e) {
-  *room = (arrays_room){.device = STENCIL_HOST};
-  room->bytes = (size_t)array_points(r) * (r->type == STENCIL_FLOAT64 ? sizeof(double) : sizeof(float));
-  arrays_call_result(a, r, room, e);
-  int wanted = room->to && room->bytes;
+static int arrays_find_target(arrays *a, const files *f, const stencil_result *r, arrays_target *target, error *e) {
+  *target = (arrays_target){.device = STENCIL_HOST};
+  target->bytes = (size_t)array_points(r) * (r->type == STENCIL_FLOAT64 ? sizeof(double) : sizeof(float));
+  arrays_call_result(a, r, target, e);
+  int wanted = target->to && target->bytes;
   TRY(error_agree(e, f->compute));
   MPI_TRY(e, mpi_reduce_all(&wanted, 1, MPI_INT, MPI_MAX, f->compute));
   char *host = NULL;
-  if (wanted && (!room->to || room->device != STENCIL_HOST)) ALLOC(e, host, room->bytes, "a result");
-  if (wanted) room->host = host ? host : room->to;
-  if (wanted && !host && f->access->ranks > 1) memset(room->host, 0, room->bytes);
+  if (wanted && (!target->to || target->device != STENCIL_HOST)) ALLOC(e, host, target->bytes, "a result");
+  if (wanted) target->host = host ? host : target->to;
+  if (wanted && !host && f->access->ranks > 1) memset(target->host, 0, target->bytes);
   return error_agree(e, f->compute);
 }
 
 /* The bits of all ranks in `host`: those that a rank does not have are 0 there. */
-static int arrays_unite(const files *f, arrays_room *room, error *e) {
+static int arrays_unite(const files *f, arrays_target *target, error *e) {
   const size_t MOST = 1 << 28; /* MPI counts in an int */
-  uint32_t *bits = room->host;
-  for (size_t at = 0, count = room->bytes / sizeof *bits; f->access->ranks > 1 && at < count; at += MOST) {
+  uint32_t *bits = target->host;
+  for (size_t at = 0, count = target->bytes / sizeof *bits; f->access->ranks > 1 && at < count; at += MOST) {
     const size_t more = count - at < MOST ? count - at : MOST;
     MPI_TRY(e, mpi_reduce_all(bits + at, (int)more, MPI_UINT32_T, MPI_BOR, f->compute));
   }
@@ -332,21 +332,21 @@ static int arrays_unite(const files *f, arrays_room *room, error *e) {
 }
 
 /* Brings what the ranks have put into `host` to the caller. */
-static int arrays_give(const files *f, arrays_room *room, error *e) {
-  const bool held = room->host != room->to;
+static int arrays_give(const files *f, arrays_target *target, error *e) {
+  const bool held = target->host != target->to;
   error_agree(e, f->compute);
-  if (!e->id && room->host) arrays_unite(f, room, e);
-  if (!e->id && room->to && held) device_array_put(room->to, room->host, room->bytes, room->device, e);
-  if (held) free(room->host);
+  if (!e->id && target->host) arrays_unite(f, target, e);
+  if (!e->id && target->to && held) device_array_put(target->to, target->host, target->bytes, target->device, e);
+  if (held) free(target->host);
   return e->id;
 }
 
 /* A result that is there. */
 static int arrays_result(arrays *a, const files *f, const stencil_result *r, const void *values, error *e) {
-  arrays_room room;
-  TRY(arrays_ask_room(a, f, r, &room, e));
-  if (room.host && f->access->rank == 0) memcpy(room.host, values, room.bytes);
-  return arrays_give(f, &room, e);
+  arrays_target target;
+  TRY(arrays_find_target(a, f, r, &target, e));
+  if (target.host && f->access->rank == 0) memcpy(target.host, values, target.bytes);
+  return arrays_give(f, &target, e);
 }
 
 static void arrays_count_shot(arrays *a) {
@@ -361,9 +361,9 @@ static int arrays_write_traces(arrays *a, const files *f, const request *r, erro
   const receivers_part *own = r->own.part;
   const stencil_result traces = {arrays_shot(r->path), "traces", "u", .axes = 2,
                                  .shape = {m->samples, m->receivers}};
-  arrays_room room;
-  TRY(arrays_ask_room(a, f, &traces, &room, e));
-  float *to = room.host;
+  arrays_target target;
+  TRY(arrays_find_target(a, f, &traces, &target, e));
+  float *to = target.host;
   for (int64_t sample = 0; to && sample < m->samples; sample++)
     for (int64_t i = 0, end; i < own->traces.count; i = end) {
       float *from;
@@ -371,7 +371,7 @@ static int arrays_write_traces(arrays *a, const files *f, const request *r, erro
       for (; i < end; i++) to[sample * m->receivers + own->index[i]] = *from++;
     }
   if (!a->gradient) arrays_count_shot(a);
-  return arrays_give(f, &room, e);
+  return arrays_give(f, &target, e);
 }
 
 /* --- fields ------------------------------------------------------------------------------------------------------- */
@@ -448,12 +448,12 @@ static int arrays_write_part(arrays_field *f, const files *on, error *e) {
 static int arrays_find_sum(arrays *a, const files *on, const stencil_result *of_shot, arrays_sum *sum,
                            error *e) {
   stencil_result r = *of_shot;
-  arrays_room room = {.device = STENCIL_HOST};
+  arrays_target target = {.device = STENCIL_HOST};
   r.shot = -1;
   pthread_mutex_lock(&a->asking);
   const bool asks = !sum->asked;
   sum->asked = true;
-  if (asks && !arrays_call_result(a, &r, &room, e) && room.to) sum->to = room.to, sum->device = room.device;
+  if (asks && !arrays_call_result(a, &r, &target, e) && target.to) sum->to = target.to, sum->device = target.device;
   sum->points = array_points(&r);
   int wanted = sum->to != NULL;
   error_agree(e, on->compute);
@@ -466,15 +466,15 @@ static int arrays_find_sum(arrays *a, const files *on, const stencil_result *of_
 }
 
 /* A field of the only shot is the sum as well. */
-static int arrays_give_field(const arrays *a, const files *f, const arrays_sum *sum, arrays_room *room,
+static int arrays_give_field(const arrays *a, const files *f, const arrays_sum *sum, arrays_target *target,
                              error *e) {
   const bool copied = sum && sum->to && a->shot_count == 1;
   error_agree(e, f->compute);
-  if (copied && !e->id) arrays_unite(f, room, e);
-  if (copied && sum->device == STENCIL_HOST && !e->id) memcpy(sum->to, room->host, room->bytes);
+  if (copied && !e->id) arrays_unite(f, target, e);
+  if (copied && sum->device == STENCIL_HOST && !e->id) memcpy(sum->to, target->host, target->bytes);
   if (copied && sum->device != STENCIL_HOST && !e->id)
-    device_array_put(sum->to, room->host, room->bytes, sum->device, e);
-  return arrays_give(f, room, e);
+    device_array_put(sum->to, target->host, target->bytes, sum->device, e);
+  return arrays_give(f, target, e);
 }
 
 /* Field k of a request, with all its frequencies. *part: the next of its parts. */
@@ -497,22 +497,22 @@ static int arrays_write_named(arrays *a, const files *on, const request *r, int 
                            .shape = {nz, ny, nx}};
   if (n->frequencies)
     result.axes = 5, memcpy(result.shape, (int64_t[]){n->frequencies, nz, ny, nx, 2}, 5 * sizeof nz);
-  arrays_room room;
+  arrays_target target;
   if (m->gradient)
     for (int i = 0; i < GRADIENT_FIELDS; i++)
       if (strcmp(GRADIENT_NAMES[i].name, n->name) == 0) f.sum = &a->sums[i];
   if (f.sum) TRY(arrays_find_sum(a, on, &result, f.sum, e));
-  TRY(arrays_ask_room(a, on, &result, &room, e));
+  TRY(arrays_find_target(a, on, &result, &target, e));
   char *host = NULL;
-  if (f.sum && f.sum->wanted && a->shot_count == 1 && !room.host) ALLOC(e, host, room.bytes, "the gradient");
-  if (host) room.host = host;
+  if (f.sum && f.sum->wanted && a->shot_count == 1 && !target.host) ALLOC(e, host, target.bytes, "the gradient");
+  if (host) target.host = host;
   const int parts = n->frequencies ? n->frequencies : 1;
   for (int i = 0; i < parts && !e->id; i++) {
     f.from = &r->own.planes[(*part)++];
-    f.to = room.host ? (float *)room.host + (int64_t)i * nz * ny * nx * f.apart : NULL;
+    f.to = target.host ? (float *)target.host + (int64_t)i * nz * ny * nx * f.apart : NULL;
     arrays_write_part(&f, on, e);
   }
-  return arrays_give_field(a, on, f.sum, &room, e);
+  return arrays_give_field(a, on, f.sum, &target, e);
 }
 
 static int arrays_write_gradient(arrays *a, const files *f, int shot, const gradient_meta *m, error *e) {
@@ -547,15 +547,15 @@ static void arrays_round(void *context, int i) {
 int arrays_finish(arrays *a, const files *f, error *e) {
   for (int i = 0; i < GRADIENT_FIELDS && !e->id; i++) {
     const arrays_sum *s = &a->sums[i];
-    arrays_room room = {s->to, s->device, (size_t)s->points * sizeof(float), s->to};
+    arrays_target target = {s->to, s->device, (size_t)s->points * sizeof(float), s->to};
     char *host = NULL;
     if (!s->sums) continue;
-    if (!s->to || s->device != STENCIL_HOST) ALLOC(e, host, room.bytes, "the sum of gradients");
-    if (host) room.host = host;
-    arrays_rounding r = {.sum = s, .to = room.host};
+    if (!s->to || s->device != STENCIL_HOST) ALLOC(e, host, target.bytes, "the sum of gradients");
+    if (host) target.host = host;
+    arrays_rounding r = {.sum = s, .to = target.host};
     if (!e->id) thread_each(f->access->compressors, (int)((s->points + BLOCK - 1) / BLOCK), arrays_round, &r);
     if (r.wrong) FAIL(e, GRADIENT_NONFINITE, GRADIENT_NAMES[i].name, "NaN or Inf", 0, 0, 0);
-    arrays_give(f, &room, e);
+    arrays_give(f, &target, e);
   }
   return e->id;
 }

@@ -40,35 +40,35 @@ int stencil_devices(void) {
 /* --- errors ------------------------------------------------------------------------------------------------------- */
 
 /* Copies a dataset's name as "KEY" or "KEY of shot N", N from 0; *at moves behind it. */
-static size_t library_name_array(const char **at, char *to, size_t room) {
+static size_t library_name_array(const char **at, char *to, size_t size) {
   char *key;
   const long shot = strtol(*at += strlen(ARRAYS_FILE), &key, 10);
   const bool of_shot = key > *at && *key == '/';
   if (of_shot) *at = key + 1;
   const size_t length = strspn(*at, "abcdefghijklmnopqrstuvwxyz_.");
-  int used = snprintf(to, room, "%.*s", (int)length, *at);
-  if (of_shot && used < (int)room) used += snprintf(to + used, room - (size_t)used, " of shot %ld", shot - 1);
+  int used = snprintf(to, size, "%.*s", (int)length, *at);
+  if (of_shot && used < (int)size) used += snprintf(to + used, size - (size_t)used, " of shot %ld", shot - 1);
   *at += length;
-  return (size_t)smaller(used, (int)room - 1);
+  return (size_t)smaller(used, (int)size - 1);
 }
 
 /* A message in the words of a caller, who knows no command line, no lines of shots and no datasets. */
-static void library_rename(const char *text, char *to, size_t room) {
+static void library_rename(const char *text, char *to, size_t size) {
   static const char LINE[] = "command line: ", SHOT[] = "shot:";
   size_t used = 0;
   if (strncmp(text, LINE, strlen(LINE)) == 0) text += strlen(LINE);
   if (strncmp(text, SHOT, strlen(SHOT)) == 0) {
     char *rest;
-    used = (size_t)snprintf(to, room, "shot %ld", strtol(text + strlen(SHOT), &rest, 10) - 1);
+    used = (size_t)snprintf(to, size, "shot %ld", strtol(text + strlen(SHOT), &rest, 10) - 1);
     text = rest;
   }
   int shots, first, length = 0;
   if (sscanf(text, "%d shot%*[s,] first %*d (shot:%d): %n", &shots, &first, &length) == 2 && length)
-    used = (size_t)snprintf(to, room, "%d shot%s, first shot %d: ", shots, shots == 1 ? "" : "s", first - 1);
+    used = (size_t)snprintf(to, size, "%d shot%s, first shot %d: ", shots, shots == 1 ? "" : "s", first - 1);
   text += length;
-  while (*text && used + 1 < room)
+  while (*text && used + 1 < size)
     if (strncmp(text, ARRAYS_FILE, strlen(ARRAYS_FILE)) == 0)
-      used += library_name_array(&text, to + used, room - used);
+      used += library_name_array(&text, to + used, size - used);
     else
       to[used++] = *text++;
   to[used] = '\0';
@@ -349,7 +349,7 @@ static int library_find_kind(library_run *r, error *e) {
 static int library_do(library_run *r, error *e) {
   r->log = (run_log){.hear = library_hear, .advance = library_advance, .hearer = r};
   r->misfit = (misfit_caller){library_misfit, r};
-  const bool asks = r->arrays.calls && r->arrays.calls->misfit;
+  const bool wanted = r->arrays.calls && r->arrays.calls->misfit;
   TRY(files_open(&r->files, r->sim->comm, IO_GATHER, &files_of_arrays, e));
   r->files.context = &r->arrays;
   r->files.access->log = &r->log;
@@ -358,7 +358,7 @@ static int library_do(library_run *r, error *e) {
                         .log = &r->log,
                         .files = &r->files,
                         .lines = {r->given, r->arrays.shot_count ? &r->lines : NULL},
-                        .misfit = asks ? &r->misfit : NULL,
+                        .misfit = wanted ? &r->misfit : NULL,
                         .first_ends = true};
   if (!survey_plan(&r->v, &r->job, e)) {
     library_note_facts(r);

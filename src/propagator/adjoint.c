@@ -39,8 +39,8 @@ float *adjoint_slot(const adjoint *a, int64_t slot) {
 
 /* Copies own points to the slot of a step. */
 static int adjoint_copy(const adjoint *a, const float *field, int64_t step, int stream, error *e) {
-  device *dev = a->back.dev;
-  const slab *s = a->back.slab;
+  device *dev = a->stepper.dev;
+  const slab *s = a->stepper.slab;
   float *to = adjoint_slot(a, step - a->begin);
   if (adjoint_sharing(a->of) == 1)
     return field == to
@@ -72,7 +72,7 @@ static int64_t adjoint_limit(const void *self, int64_t step) {
 
 /* Gives the slots of a segment that lack them the ghosts of a field, which no step changes but for images. */
 static int adjoint_frame(adjoint *a, const float *field, int stream, error *e) {
-  const kernel_args *k = &a->back.args;
+  const kernel_args *k = &a->stepper.args;
   const int64_t slots = a->end - a->begin;
   const frame_args frame = {.from = field,
                             .to = adjoint_slot(a, a->framed),
@@ -81,12 +81,12 @@ static int adjoint_frame(adjoint *a, const float *field, int stream, error *e) {
                             .pitch = k->pitch,
                             .plane = k->plane,
                             .nx = k->nx,
-                            .ny = a->back.slab->ny, /* a later batch may have more rows */
+                            .ny = a->stepper.slab->ny, /* a later batch may have more rows */
                             .nz = k->nz};
   if (slots <= a->framed) return 0;
   a->framed = slots;
-  TRY(a->back.dev->table->apply(a->back.dev, stream, &operation_frame, &frame, e));
-  return a->back.dev->table->sync(a->back.dev, stream, e);
+  TRY(a->stepper.dev->table->apply(a->stepper.dev, stream, &operation_frame, &frame, e));
+  return a->stepper.dev->table->sync(a->stepper.dev, stream, e);
 }
 
 /* Lets the step after this one write into its slot, if it can; else its field is copied. */
@@ -117,7 +117,7 @@ static int adjoint_look(void *self, const float *field, int64_t step, int stream
 
 /* Gives the propagator its own memory again, where the last steps were written into slots. */
 static void adjoint_settle(adjoint *a) {
-  for (int i = 0; i < stepper_states(&a->back) && a->own[0]; i++) a->of->stepper.memory[i] = a->own[i];
+  for (int i = 0; i < stepper_states(&a->stepper) && a->own[0]; i++) a->of->stepper.memory[i] = a->own[i];
   a->of->stepper.next = NULL;
 }
 
@@ -139,8 +139,8 @@ static int64_t adjoint_latest(const adjoint *a, int64_t end) {
   return part == plan_part(p, end) ? plan_segment(p, end - 1) : part;
 }
 
-static int adjoint_heed(adjoint *a, error *e) {
-  return a->heed ? a->heed(a->context, ++a->heeded, e) : 0;
+static int adjoint_poll(adjoint *a, error *e) {
+  return a->poll ? a->poll(a->context, ++a->polls, e) : 0;
 }
 
 /* Does the steps before the segment that is in the ring again. */
@@ -160,7 +160,7 @@ static int adjoint_again(adjoint *a, error *e) {
     return error_abort(e, s->engine->comm);
   while (p.step < end - 1) {
     if (stepper_advance(&p, end - 1 - p.step, e)) return error_abort(e, s->engine->comm);
-    TRY(adjoint_heed(a, e));
+    TRY(adjoint_poll(a, e));
   }
   if (stepper_sync(&p, e)) return error_abort(e, s->engine->comm);
   a->forward = NULL;
@@ -198,7 +198,7 @@ static int adjoint_alloc(adjoint *a, float **field, error *e) {
 static int adjoint_open_stepper(adjoint *a, error *e) {
   const propagator *s = a->of;
   const engine *g = s->engine;
-  stepper *p = &a->back;
+  stepper *p = &a->stepper;
   *p = (stepper){
       .dev = s->dev, .halo = &a->halo, .slab = &g->slab, .args = g->args, .overlap = g->config->overlap};
   for (int i = 0; i < stepper_states(p); i++) TRY(adjoint_alloc(a, &p->memory[i], e));
@@ -256,13 +256,13 @@ int adjoint_open(adjoint *a, propagator *s, const plan *p, char *file, error *e)
   if (g->setup.together <= 1)
     a->chain.threads = g->files->access->compressors; /* else each shot has a thread */
   const halo_setup exchanged = {
-      .dev = s->dev, .slab = &g->slab, .comm = g->comm, .fields = {a->back.memory[0], a->back.memory[1]}};
+      .dev = s->dev, .slab = &g->slab, .comm = g->comm, .fields = {a->stepper.memory[0], a->stepper.memory[1]}};
   return halo_open(&a->halo, s->halo.name, &exchanged, e);
 }
 
 void adjoint_close(adjoint *a) {
   error ignored = {0};
-  device *dev = a->back.dev;
+  device *dev = a->stepper.dev;
   if (!dev) return;
   adjoint_settle(a);
   halo_close(&a->halo);
@@ -273,7 +273,7 @@ void adjoint_close(adjoint *a) {
   surplus_close(&a->surplus);
   absorb_close(&a->layers);
   states_close(&a->states);
-  stepper_close(&a->back);
+  stepper_close(&a->stepper);
   for (int i = 0; i < a->field_count; i++) dev->table->free(dev, a->fields[i], MEMORY_DEVICE, &ignored);
   for (int i = 0; i < GRADIENT_FIELDS; i++) free(a->host[i]);
   *a = (adjoint){.of = NULL};
@@ -341,11 +341,11 @@ static int adjoint_open_residuals(adjoint *a, error *e) {
   ALLOC(e, of, s->count, "the gradient");
   for (int i = 0; of && i < s->count; i++) of[i] = &a->shots[i].residual;
   if (of && !injector_plan(&a->residuals, of, s->count, &on, s->engine->files_slab.ny, e)) {
-    a->residuals.layers = a->back.absorb;
+    a->residuals.layers = a->stepper.absorb;
     injector_open(&a->residuals, e);
   }
   free(of);
-  a->back.sources = &a->residuals;
+  a->stepper.sources = &a->residuals;
   return error_agree(e, s->engine->comm);
 }
 
@@ -359,8 +359,8 @@ static int adjoint_stream(const adjoint *a, int stream) {
 /* Makes nu of mu, and adds it and the forward field of its step to the image; illumination is of the run's own steps. */
 static int adjoint_look_at_field(void *self, const float *field, int64_t step, int stream, error *e) {
   adjoint *a = self;
-  const kernel_args *k = &a->back.args;
-  const size_t origin = slab_offset(a->back.slab, 0, 0, 0);
+  const kernel_args *k = &a->stepper.args;
+  const size_t origin = slab_offset(a->stepper.slab, 0, 0, 0);
   const bool own = a->step <= a->of->engine->physics.steps;
   const bool signals = a->of->config->gradient_signals;
   const int ghosts = signals ? RADIUS : 0; /* these are sampled */
@@ -371,7 +371,7 @@ static int adjoint_look_at_field(void *self, const float *field, int64_t step, i
   scale_args add = scale_as(SCALE_ADD, k->terms.recalled, field, a->image + origin, k);
   add.squares = own ? a->illumination + origin : NULL;
   (void)step;
-  return a->image ? a->back.dev->table->apply(a->back.dev, stream, &operation_scale, &add, e) : 0;
+  return a->image ? a->stepper.dev->table->apply(a->stepper.dev, stream, &operation_scale, &add, e) : 0;
 }
 
 static int64_t adjoint_each(const void *self, int64_t step) {
@@ -412,14 +412,14 @@ static int adjoint_look_at_sources(void *self, const float *field, int64_t step,
   adjoint *a = self;
   sampler *at = &a->at_sources;
   at->stream = adjoint_stream(a, stream), at->sigma = a->of->engine->args.terms.sigma;
-  at->back = &a->surplus.args.layers;
+  at->adjoint_layers = &a->surplus.args.layers;
   return sampler_sample(at, field, step, e);
 }
 
 /* Who looks at the steps back. */
 static int adjoint_look_back(adjoint *a, error *e) {
   a->looks.count = 0;
-  a->back.observers = &a->looks;
+  a->stepper.observers = &a->looks;
   if (a->image || a->surplus.memory)
     a->looks.list[a->looks.count++] =
         (observer){.self = a, .limit = adjoint_each, .look = adjoint_look_at_field};
@@ -433,17 +433,17 @@ static int adjoint_look_back(adjoint *a, error *e) {
 /* Sets a field to 0, ghosts and all. */
 static int adjoint_clear(adjoint *a, float *field, error *e) {
   a->transfer.field = field;
-  return transfer_fill(&a->transfer, -RADIUS, a->back.slab->nz + 2 * RADIUS, 0, e);
+  return transfer_fill(&a->transfer, -RADIUS, a->stepper.slab->nz + 2 * RADIUS, 0, e);
 }
 
 static int adjoint_begin(adjoint *a, error *e) {
   const engine *g = a->of->engine;
   adjoint_settle(a);
-  stepper_restart(&a->back);
-  a->back.args.ny = a->of->stepper.args.ny;
-  TRY(adjoint_kernel(&a->back, g->kernel, e)); /* by now it is chosen */
+  stepper_restart(&a->stepper);
+  a->stepper.args.ny = a->of->stepper.args.ny;
+  TRY(adjoint_kernel(&a->stepper, g->kernel, e)); /* by now it is chosen */
   a->step = propagator_last(a->of) + 1;
-  if (a->back.absorb) absorb_clear(a->back.absorb, e);
+  if (a->stepper.absorb) absorb_clear(a->stepper.absorb, e);
   if (!e->id) surplus_clear(&a->surplus, e);
   for (int i = 0; i < a->field_count && !e->id; i++) adjoint_clear(a, a->fields[i], e);
   TRY(error_agree(e, g->comm));
@@ -453,11 +453,11 @@ static int adjoint_begin(adjoint *a, error *e) {
 
 /* Goes back to `step`; the forward fields down to there are in the ring. */
 static int adjoint_steps(adjoint *a, int64_t step, error *e) {
-  stepper *p = &a->back;
+  stepper *p = &a->stepper;
   while (a->step > step) {
     p->args.terms.recalled = adjoint_slot(a, --a->step - a->begin);
     if (stepper_advance(p, 1, e)) return error_abort(e, a->of->engine->comm);
-    TRY(adjoint_heed(a, e));
+    TRY(adjoint_poll(a, e));
   }
   if (stepper_sync(p, e)) return error_abort(e, a->of->engine->comm);
   return 0;
@@ -468,7 +468,7 @@ static int adjoint_steps(adjoint *a, int64_t step, error *e) {
 int adjoint_run(adjoint *a, error *e) {
   a->times = (adjoint_times){0};
   TRY(adjoint_begin(a, e));
-  a->heeded = 0;
+  a->polls = 0;
   for (;;) {
     const double begin = MPI_Wtime();
     if (a->begin > 0 && states_fetch(&a->states, adjoint_latest(a, a->begin), e))

@@ -31,9 +31,9 @@ enum { ADJOINT_FIELDS = EQUATION_STATES + 3 + MEMORIES_MAX };
 typedef struct adjoint {
   propagator *of; /* not owned */
   plan plan;
-  stepper back;  /* mu of two steps; owned */
-  halo halo;     /* of mu */
-  absorb layers; /* owned, as are the next two */
+  stepper stepper; /* mu of two steps; owned */
+  halo halo;       /* of mu */
+  absorb layers;   /* owned, as are the next two */
   surplus surplus;
   adjoint_points *shots; /* of each shot, of which there are most `most`; owned */
   int most;
@@ -59,9 +59,9 @@ typedef struct adjoint {
   adjoint_times times;
   /* NULL, or asked after each pass, with the count of such questions: an error ends the way back. The same on every
    * rank. */
-  int (*heed)(void *context, int64_t count, error *e);
+  int (*poll)(void *context, int64_t count, error *e);
   void *context;
-  int64_t heeded;
+  int64_t polls;
   transfer transfer; /* a copy of the propagator's */
 } adjoint;
 

@@ -23,7 +23,7 @@ static int adjoint_make(const adjoint *a, const float *g, const float *after, fl
                         .scale = n->args.scale[0],
                         .g = g,
                         .u = adjoint_slot(a, 0),
-                        .nu = stepper_field(&a->back, a->back.current),
+                        .nu = stepper_field(&a->stepper, a->stepper.current),
                         .after = after,
                         .to = to,
                         .factor = g && !chain ? 2 * n->physics.dt : 0,
@@ -35,13 +35,13 @@ static int adjoint_make(const adjoint *a, const float *g, const float *after, fl
   for (int face = 0; face < FACE_COUNT; face++) args.halves[face] = c->boundary[face] == BOUNDARY_NEUMANN;
   args.halves[FACE_Z_LO] = args.halves[FACE_Z_LO] && s->z0 == 0;
   args.halves[FACE_Z_HI] = args.halves[FACE_Z_HI] && s->z0 + s->nz == s->nz_global;
-  TRY(a->back.dev->table->apply(a->back.dev, STREAM_BOUNDARY, &operation_gradient, &args, e));
-  return a->back.dev->table->sync(a->back.dev, STREAM_BOUNDARY, e);
+  TRY(a->stepper.dev->table->apply(a->stepper.dev, STREAM_BOUNDARY, &operation_gradient, &args, e));
+  return a->stepper.dev->table->sync(a->stepper.dev, STREAM_BOUNDARY, e);
 }
 
 /* Makes of nu of the last two steps m lambda. */
 static int adjoint_undamp(adjoint *a, error *e) {
-  const stepper *p = &a->back;
+  const stepper *p = &a->stepper;
   const kernel_args *k = &p->args;
   const undamp_args undamp = {.medium = k->medium[0],
                               .scale = k->scale[0],
@@ -58,7 +58,7 @@ static int adjoint_undamp(adjoint *a, error *e) {
 }
 
 int adjoint_sum(adjoint *a, error *e) {
-  const stepper *p = &a->back;
+  const stepper *p = &a->stepper;
   float *g = a->gradient + slab_offset(p->slab, 0, 0, 0), *after = stepper_field(p, !p->current);
   if (p->args.terms.memories && adjoint_undamp(a, e)) return error_abort(e, a->of->engine->comm);
   if (surplus_end(&a->surplus, &p->args, stepper_field(p, p->current), after, e))
@@ -69,7 +69,7 @@ int adjoint_sum(adjoint *a, error *e) {
 
 /* The ghosts of nu of step 1, which is no longer what a step has left. */
 static int adjoint_ghosts(adjoint *a, error *e) {
-  stepper *p = &a->back;
+  stepper *p = &a->stepper;
   kernel_args args = p->args;
   args.out = stepper_field(p, !p->current);
   args.z_begin = 0, args.z_end = args.nz;
@@ -83,8 +83,8 @@ static int adjoint_ghosts(adjoint *a, error *e) {
  * adds half of L m lambda^1. The layers' transpose there: multiply nu^1 by P, apply the forward layers, divide by P. */
 static int adjoint_rest(adjoint *a, error *e) {
   const propagator *s = a->of;
-  kernel_args args = a->back.args;
-  float *const after = stepper_field(&a->back, !a->back.current);
+  kernel_args args = a->stepper.args;
+  float *const after = stepper_field(&a->stepper, !a->stepper.current);
   args.in = after;
   args.out = stepper_field(&s->stepper, 0);
   args.z_begin = 0, args.z_end = s->engine->slab.nz;
@@ -92,7 +92,7 @@ static int adjoint_rest(adjoint *a, error *e) {
     return error_abort(e, s->engine->comm);
   args.terms = (kernel_terms){.density = args.terms.density};
   float *p = s->memory[MEMORY_PRESSURE], *scratch = p ? p + slab_offset(&s->engine->slab, 0, 0, 0) : NULL;
-  if (!initial_at_rest(s->dev, EQUATIONS[s->config->equation].rest, &args, scratch, a->back.absorb, e) &&
+  if (!initial_at_rest(s->dev, EQUATIONS[s->config->equation].rest, &args, scratch, a->stepper.absorb, e) &&
       !surplus_at_rest(&a->surplus, SURPLUS_OVER, &args, args.out, e))
     adjoint_make(a, NULL, args.out, args.out, e);
   const scale_args times = scale_as(SCALE_TIMES, args.out, s->engine->args.terms.sigma, args.out, &args);
@@ -136,8 +136,8 @@ enum { BROUGHT = 16 /* planes at a time */ };
 static int adjoint_bring_planes(const adjoint *a, enum gradient_field field, zrange z, float *values,
                                 error *e) {
   const size_t plane = adjoint_plane(a);
-  const int nz = a->back.slab->nz, shots = a->of->count,
-            all = a->back.slab->ny / a->of->engine->files_slab.ny;
+  const int nz = a->stepper.slab->nz, shots = a->of->count,
+            all = a->stepper.slab->ny / a->of->engine->files_slab.ny;
   transfer t = a->transfer;
   t.field = adjoint_memory(a, field);
   if (all == 1)
@@ -152,7 +152,7 @@ static int adjoint_bring_planes(const adjoint *a, enum gradient_field field, zra
 
 static void *adjoint_bring_main(void *context) {
   adjoint_bringing *b = context;
-  const slab *s = b->a->back.slab;
+  const slab *s = b->a->stepper.slab;
   error e = {0};
   float *values;
   ALLOC(&e, values, (size_t)BROUGHT * (size_t)s->ny * (size_t)s->nx, "the gradient");
@@ -166,7 +166,7 @@ static void *adjoint_bring_main(void *context) {
 }
 
 static int adjoint_bring_field(adjoint *a, enum gradient_field field, error *e) {
-  const size_t points = (size_t)a->most * adjoint_plane(a) * (size_t)a->back.slab->nz;
+  const size_t points = (size_t)a->most * adjoint_plane(a) * (size_t)a->stepper.slab->nz;
   adjoint_bringing b = {.a = a, .field = field, .lock = PTHREAD_MUTEX_INITIALIZER};
   if (!a->host[field]) ALLOC(e, a->host[field], points, "the gradient");
   if (a->host[field]) thread_run(a->of->engine->files->access->threads, adjoint_bring_main, &b);
@@ -177,7 +177,7 @@ static int adjoint_bring_field(adjoint *a, enum gradient_field field, error *e) 
 int adjoint_bring(adjoint *a, error *e) {
   const config *c = a->of->config;
   const bool together =
-      a->back.slab->ny > a->of->engine->files_slab.ny; /* planes have rows of several shots */
+      a->stepper.slab->ny > a->of->engine->files_slab.ny; /* planes have rows of several shots */
   for (int i = 0; i < GRADIENT_FIELDS; i++) {
     if (!adjoint_asked(c, i)) continue;
     if (i == GRADIENT_INITIAL) TRY(adjoint_rest(a, e));
@@ -190,7 +190,7 @@ int adjoint_bring(adjoint *a, error *e) {
 
 /* The first own plane of shot i. */
 static float *adjoint_of_shot(const adjoint *a, enum gradient_field field, int i) {
-  return a->host[field] + (size_t)i * (size_t)a->back.slab->nz * adjoint_plane(a);
+  return a->host[field] + (size_t)i * (size_t)a->stepper.slab->nz * adjoint_plane(a);
 }
 
 int adjoint_chain(adjoint *a, int i, error *e) {
@@ -229,7 +229,7 @@ static int adjoint_refuse(const adjoint_field *f, int z, const float *values, er
   size_t i = 0;
   while (isfinite(values[i])) i++;
   return FAIL(e, GRADIENT_NONFINITE, GRADIENT_NAMES[f->field].name, isnan(values[i]) ? "NaN" : "Inf",
-              config_point_given(c, 2, f->of->back.slab->z0 + z + (int)(i / plane)),
+              config_point_given(c, 2, f->of->stepper.slab->z0 + z + (int)(i / plane)),
               config_point_given(c, 1, (int)(i % plane / nx)), config_point_given(c, 0, (int)(i % nx)));
 }
 

@@ -71,10 +71,11 @@ static bool maps_counts(const maps_window *w, int64_t step) {
 static void maps_turn(const engine *g, const acquisition *shot, int64_t step, maps_args *a) {
   const config *c = shot->config;
   for (int f = 0; f < a->frequencies; f++) {
-    const double turn = PI * c->maps_dft[f] * g->physics.dt,
+    const double half_angle = PI * c->maps_dft[f] * g->physics.dt,
                  part = maps_part_of_time(g, shot, c->maps_dft[f]);
     const maps_window w = maps_window_of(g, shot, part);
-    const double angle = 2 * (part < 1 ? asin(turn) : turn) * (double)step, counts = maps_counts(&w, step);
+    const double angle = 2 * (part < 1 ? asin(half_angle) : half_angle) * (double)step,
+                 counts = maps_counts(&w, step);
     a->cosine[f] = (float)(counts * SCALE * cos(angle)), a->sine[f] = (float)(counts * SCALE * -sin(angle));
   }
 }

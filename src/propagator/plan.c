@@ -9,19 +9,20 @@ static int64_t plan_count(int64_t steps, int64_t each) {
 
 /* Steps that segment i of a part has room for: beside it are the states of those before, but for the one before it, with which
  * the way back is done as soon as the fields have it. */
-static int64_t plan_room(const plan *p, int64_t i) {
+static int64_t plan_steps(const plan *p, int64_t i) {
   const int64_t states = i - 1 - p->inside;
-  return (int64_t)floor((p->room - (states > 0 ? (double)states * p->need.state : 0)) / p->need.field);
+  return (int64_t)floor((p->shared_bytes - (states > 0 ? (double)states * p->need.state : 0)) /
+                        p->need.field);
 }
 
 /* The steps of as many segments as it takes to do `most`, if there are so many. */
 static int64_t plan_cover(plan *p, int64_t most) {
-  const int64_t first = plan_room(p, 0);
+  const int64_t first = plan_steps(p, 0);
   if (first < 1) return 0;
   p->segments = plan_count(most, first);
   if (p->segments > p->inside + 2) p->segments = p->inside + 2;
   int64_t steps = p->segments * first;
-  for (int64_t more; steps < most && (more = plan_room(p, p->segments)) > 0; steps += more) p->segments++;
+  for (int64_t more; steps < most && (more = plan_steps(p, p->segments)) > 0; steps += more) p->segments++;
   return steps;
 }
 
@@ -32,8 +33,8 @@ typedef struct plan_segment_at {
 
 static plan_segment_at plan_find(const plan *p, int64_t step) {
   const int64_t at = step % p->part;
-  plan_segment_at s = {0, 0, plan_room(p, 0) - p->cut};
-  while (s.end <= at) s.begin = s.end, s.end += plan_room(p, ++s.number);
+  plan_segment_at s = {0, 0, plan_steps(p, 0) - p->cut};
+  while (s.end <= at) s.begin = s.end, s.end += plan_steps(p, ++s.number);
   return s;
 }
 
@@ -61,18 +62,18 @@ static int64_t plan_smaller(int64_t a, int64_t b) {
 static void plan_place(plan *p, int64_t host) {
   const plan_need *need = &p->need;
   if (p->segments == 1) p->near = p->away = p->inside = p->cut = 0;
-  double room = (double)p->part * need->field;
+  double bytes_needed = (double)p->part * need->field;
   for (int64_t i = 1; i < p->segments; i++) {
     const int64_t states = i - 1 > p->inside ? i - 1 - p->inside : 0;
-    const double bytes = (double)plan_room(p, i) * need->field + (double)states * need->state;
-    if (i == 1 || bytes > room) room = bytes;
+    const double bytes = (double)plan_steps(p, i) * need->field + (double)states * need->state;
+    if (i == 1 || bytes > bytes_needed) bytes_needed = bytes;
   }
-  p->room = room;
+  p->shared_bytes = bytes_needed;
   p->inside = plan_smaller(p->inside, p->segments > 2 ? p->segments - 2 : 0);
   p->tier[TIER_DEVICE] = p->near + (p->segments > 2 ? p->segments - 2 - p->inside : 0);
   p->tier[TIER_HOST] = plan_smaller(p->away + p->inside, host);
   p->tier[TIER_FILE] = p->away + p->inside - p->tier[TIER_HOST];
-  p->bytes[TIER_DEVICE] = room + (double)(p->near + (p->away + p->inside > 0)) * need->state;
+  p->bytes[TIER_DEVICE] = bytes_needed + (double)(p->near + (p->away + p->inside > 0)) * need->state;
   for (int tier = TIER_HOST; tier < PLAN_TIERS; tier++) p->bytes[tier] = (double)p->tier[tier] * need->state;
 }
 
@@ -83,7 +84,8 @@ static bool plan_fit(plan *best, const plan_need *need, int64_t most, int64_t ca
   bool found = false;
   for (int64_t inside = 0; inside <= plan_smaller(capacity, need->fields) && !found; inside++)
     for (int64_t near = 0; inside == 0 || near == 0; near++) {
-      plan p = {.need = *need, .inside = inside, .near = near, .room = device - (double)near * need->state};
+      plan p = {
+          .need = *need, .inside = inside, .near = near, .shared_bytes = device - (double)near * need->state};
       if (!plan_cut(&p)) break;
       p.near = plan_smaller(near, p.parts), p.away = p.segments > 1 ? p.parts - p.near : 0;
       if (p.parts > most || p.away + inside > capacity) continue;
@@ -153,5 +155,5 @@ int64_t plan_state(const plan *p, int64_t step, enum plan_tier *tier) {
 }
 
 int64_t plan_beside(const plan *p, int64_t states) {
-  return (int64_t)floor((p->room - (double)(states - p->near) * p->need.state) / p->need.field);
+  return (int64_t)floor((p->shared_bytes - (double)(states - p->near) * p->need.state) / p->need.field);
 }

@@ -26,7 +26,7 @@ typedef struct plan {
   int64_t cut;              /* steps that the first one has less than there is room for */
   int64_t inside;           /* states within a part that are not on the device: of the first segments */
   int64_t away, near;       /* parts whose states are not there: the first ones; the others */
-  double room;              /* bytes for the ring and the states within a part that share it */
+  double shared_bytes;      /* bytes for the ring and the states within a part that share it */
   int64_t tier[PLAN_TIERS]; /* states in each */
   double bytes[PLAN_TIERS]; /* what each takes */
   double again;             /* forward steps done again, over those of the run */

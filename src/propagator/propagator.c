@@ -205,7 +205,7 @@ static const float *propagator_points(const propagator *p) {
 }
 
 int propagator_complete(propagator *p, error *e) {
-  watchdog_tell(p->stepper.watch, WATCH_CHECK, p->stepper.step);
+  watchdog_mark(p->stepper.watch, WATCH_CHECK, p->stepper.step);
   if (stepper_sync(&p->stepper, e) || propagator_find_pressure(p, e) ||
       p->dev->table->sync(p->dev, STREAM_OUTPUT, e))
     return error_abort(e, p->engine->comm);

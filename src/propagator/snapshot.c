@@ -26,13 +26,13 @@ bool snapshot_reserve(snapshot *p, size_t floats, size_t limit) {
   error refused = {0};
   p->used = 0;
   p->marks = 0;
-  if (floats <= p->room) return true;
+  if (floats <= p->capacity) return true;
   t->free(p->dev, p->memory, MEMORY_PINNED, &refused);
   p->memory = NULL;
-  p->room = 0;
+  p->capacity = 0;
   if (floats * sizeof(float) > limit || refused.id) return false;
   if (t->alloc(p->dev, (void **)&p->memory, floats * sizeof(float), MEMORY_PINNED, &refused)) return false;
-  p->room = floats;
+  p->capacity = floats;
   return true;
 }
 

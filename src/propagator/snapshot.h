@@ -15,7 +15,7 @@ typedef struct snapshot {
   device_event *mark[SNAPSHOT_MARKS]; /* owned */
   int marks;                          /* of these, recorded for what it holds */
   float *memory;                      /* pinned */
-  size_t room, used;                  /* floats */
+  size_t capacity, used;              /* floats */
 } snapshot;
 
 /* snapshot_close it, also after a failure. */

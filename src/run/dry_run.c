@@ -121,7 +121,7 @@ static int dry_run_device(const shot *s, const run_needs *n, error *e) {
   MPI_TRY(e, MPI_Reduce(&n->device, &all, 1, MPI_DOUBLE, MPI_SUM, 0, s->engine->comm));
   log_line(s->log, "device: %s, %.1f MiB of memory; all ranks together need %.1f MiB", dev->description,
            dry_run_mib((double)dev->total_bytes), dry_run_mib(all));
-  if (dev->room > 0 && n->device > (double)dev->room)
+  if (dev->available > 0 && n->device > (double)dev->available)
     log_line(s->log, "warning: that is more than this device has: the run would fail here");
   if (dev->warning[0]) log_line(s->log, "warning: %s", dev->warning);
   return 0;
@@ -182,9 +182,9 @@ static int dry_run_check_files(const propagator *p, shot *s, error *e) {
 
 /* What the way back needs, and what the traces of a shot are compared with. */
 static int dry_run_gradient(survey_slot *t, bool tells, error *e) {
-  if (gradient_plan(&t->back, &t->batch, e)) return e->id;
-  if (tells) gradient_announce(&t->back, t->v->log);
-  return gradient_check(&t->back, 0, e);
+  if (gradient_plan(&t->gradient, &t->batch, e)) return e->id;
+  if (tells) gradient_announce(&t->gradient, t->v->log);
+  return gradient_check(&t->gradient, 0, e);
 }
 
 static int dry_run_describe(survey_slot *t, error *e) {
@@ -203,7 +203,7 @@ static int dry_run_describe(survey_slot *t, error *e) {
   log_line(s->log, "kernel %s, transport %s, overlap %s, io %s", c->kernel, transport_name(c->transport),
            c->overlap ? "on" : "off", io_name(s->io.mode));
   dry_run_output(s);
-  TRY(gradient_memory_parts(&t->batch, t->v->several ? survey_memory_parts(t->v) : 1, &t->back.parts, e));
+  TRY(gradient_memory_parts(&t->batch, t->v->several ? survey_memory_parts(t->v) : 1, &t->gradient.parts, e));
   return dry_run_gradient(t, true, e);
 }
 
@@ -247,14 +247,14 @@ static int dry_run_shot(survey_slot *t, survey_shot *one, error *e) {
 
 static int dry_run_other(survey *v, int i, warnings *warns, error *e) {
   const shot_lines *lines = v->job.lines.lines;
-  survey_shot one = {.order.number = i + 1, .from.from.fd = -1};
-  survey_slot t = {.v = v, .back.dry = true};
+  survey_shot one = {.order.number = i + 1, .restart.from.fd = -1};
+  survey_slot t = {.v = v, .gradient.dry = true};
   warnings_hear(&one.silent, warns);
   if (!dry_run_take(v, i, &one.message, e)) {
     files_carry_config(&one.message, &one.order.config);
     dry_run_shot(&t, &one, e);
   }
-  gradient_close(&t.back);
+  gradient_close(&t.gradient);
   batch_close(&t.batch);
   shot_close(&one.shot);
   message_free(&one.message);
@@ -289,24 +289,24 @@ static int dry_run_others(survey *v, const warnings *first, error *e) {
 /* What a run would do, and with what. */
 static int dry_run_first(survey *v, error *e) {
   survey_shot *one = &v->one;
-  survey_slot t = {.v = v, .back.dry = true};
+  survey_slot t = {.v = v, .gradient.dry = true};
   warnings first = {.count = 0};
-  if (one->from.from.name[0])
-    log_line(v->log, "restart from %s, step %" PRId64 ": it is intact and of this run", one->from.from.name,
-             one->from.from.step);
+  if (one->restart.from.name[0])
+    log_line(v->log, "restart from %s, step %" PRId64 ": it is intact and of this run",
+             one->restart.from.name, one->restart.from.step);
   if (v->job.lines.lines) warnings_hear(v->log, &first);
   if (!survey_join(&t, &one, 1, e)) dry_run_describe(&t, e);
   v->log->hear = NULL;
   if (!error_agree(e, v->active) && !dry_run_check_files(&t.batch.p, &one->shot, e) &&
       !dry_run_others(v, &first, e))
     log_line(v->log, "dry run: everything is in place");
-  gradient_close(&t.back);
+  gradient_close(&t.gradient);
   batch_close(&t.batch);
   return error_agree(e, v->active);
 }
 
 static int dry_run_measure(const job *j, survey *v, error *e) {
-  const checkpoint *from = &v->one.from.from;
+  const checkpoint *from = &v->one.restart.from;
   const int64_t left = v->engine.physics.steps - (from->name[0] ? from->step : 0);
   const int shots = v->several && v->job.lines.lines ? v->job.lines.lines->count : 0;
   double seconds = 0;

@@ -68,12 +68,12 @@ static int main_make_config(config *c, const cli *options, main_survey *s, error
 static int main_read_config(config *c, const cli *options, main_survey *s, error *e) {
   static const char KEY[] = "report.file=";
   const size_t count = (size_t)options->override_count,
-               room = CONFIG_TEXT + sizeof KEY; /* for one too long */
-  const char **all = malloc((count + 1) * sizeof *all + room), **more = all;
-  if (!all) return FAIL(e, OUT_OF_MEMORY, (count + 1) * sizeof *all + room, "the configuration");
+               available = CONFIG_TEXT + sizeof KEY; /* for one too long */
+  const char **all = malloc((count + 1) * sizeof *all + available), **more = all;
+  if (!all) return FAIL(e, OUT_OF_MEMORY, (count + 1) * sizeof *all + available, "the configuration");
   if (options->report_file) {
     char *report = (char *)(all + count + 1);
-    snprintf(report, room, "%s%s", KEY, options->report_file);
+    snprintf(report, available, "%s%s", KEY, options->report_file);
     *more++ = report;
   }
   memcpy(more, options->overrides, count * sizeof *all);

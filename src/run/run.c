@@ -144,8 +144,8 @@ static int run_verify(const job *j, survey_slot *t, error *e) {
   const shot *s = t->batch.shots[0];
   TRY(shot_make_folders(s, true, false, e));
   j->log->progress = false;
-  t->back.tests = true;
-  verify_gradient(&t->back, e);
+  t->gradient.tests = true;
+  verify_gradient(&t->gradient, e);
   batch_end(&t->batch, e);
   announce_files(s, NULL);
   return e->id;

@@ -123,7 +123,7 @@ static int misfit_take_weights(void *context, const table *t, const table_part *
 }
 
 static size_t misfit_bytes(const misfit *m) {
-  return (size_t)m->of->room * (size_t)m->of->local * sizeof(float);
+  return (size_t)m->of->capacity * (size_t)m->of->local * sizeof(float);
 }
 
 static int misfit_read_weights(misfit *m, const shot *s, bool dry, error *e) {
@@ -289,7 +289,7 @@ int misfit_residual(misfit *m, const shot *s, error *e) {
   if (m->caller) return misfit_ask(m, s, e);
   if (m->given) return 0;
   TRY(misfit_sum(m, s, each, e));
-  for (int64_t i = 0; i < m->of->room * m->of->local; i++)
+  for (int64_t i = 0; i < m->of->capacity * m->of->local; i++)
     to[i] = (float)(each * misfit_weight(m, i) * misfit_difference(m, &all, i) / m->unit);
   misfit_begin_residual(m);
   return 0;

@@ -77,7 +77,7 @@ static int shot_match(const shot *s, const checkpoint *c, error *e) {
 static int shot_clear(shot *s, error *e) {
   free(s->config_text);
   free(s->series.steps);
-  s->series = (saved_series){.told = -INFINITY, .newest = -1};
+  s->series = (saved_series){.listed_at = -INFINITY, .newest = -1};
   s->written = (written_files){.checkpoint = -1};
   s->failed = (error){0};
   s->config_text = config_print(s->config);

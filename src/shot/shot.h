@@ -30,10 +30,10 @@ typedef struct written_files {
 typedef struct saved_series {
   int64_t *steps; /* owned; rank 0 only, as are the counts */
   int count;
-  int whole;      /* the first ones, whose files are complete */
-  double told;    /* stop_watch.known when a list was last given to the writer, s */
-  bool behind;    /* its lists (series_write) do not name all of them; known on every rank, as is `told` */
-  int64_t newest; /* step of the last one, likewise; -1: none */
+  int whole;        /* the first ones, whose files are complete */
+  double listed_at; /* stop_watch.known when a list was last given to the writer, s */
+  bool behind;      /* its lists (series_write) do not name all of them; known on every rank, as is `told` */
+  int64_t newest;   /* step of the last one, likewise; -1: none */
 } saved_series;
 
 typedef struct shot {

@@ -64,7 +64,7 @@ int warnings_add(warnings_tally *t, const warnings *of, int shot, error *e) {
   for (int i = 0; i < of->count; i++) {
     warnings_kind *k = warnings_find(t, &of->list[i], e);
     TRY(e->id);
-    if (shot == 0) k->told = true;
+    if (shot == 0) k->logged = true;
     if (shot == 0) continue;
     if (!k->shot || shot < k->shot) k->first = of->list[i], k->shot = shot;
     k->shots++;
@@ -74,7 +74,7 @@ int warnings_add(warnings_tally *t, const warnings *of, int shot, error *e) {
 
 void warnings_tell(const warnings_tally *t, const shot_lines *lines, run_log *log) {
   for (const warnings_kind *k = t->list; k < t->list + t->count; k++) {
-    const bool known = k->told && k->shots == 1 && k->shot == 1;
+    const bool known = k->logged && k->shots == 1 && k->shot == 1;
     if (k->shots == 0 || known) continue;
     const shot_line *l = &lines->list[k->shot - 1];
     log_line(log, "warning: %d shot%s, first %s (%s:%d): %s", k->shots, k->shots == 1 ? "" : "s", l->name,

@@ -29,7 +29,7 @@ typedef struct warnings_kind {
   warning first; /* of the shot that comes first in the survey, */
   int shot;      /* its number; 0: none counted yet */
   int shots;     /* how many have it */
-  bool told;     /* the log has that of the survey's first shot */
+  bool logged;   /* the log has that of the survey's first shot */
 } warnings_kind;
 
 /* What the shots of a survey warn of. Zero-initialised it is empty. */

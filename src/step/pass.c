@@ -48,7 +48,7 @@ static int pass_await_copies(stepper *s, int steps, error *e) {
 }
 
 int pass_begin(stepper *s, int steps, const char *name, error *e) {
-  watchdog_tell(s->watch, WATCH_COMPUTE, s->step);
+  watchdog_mark(s->watch, WATCH_COMPUTE, s->step);
   TRY(s->dev->table->sync_event(s->dev, event_of(s, s->pass - 2, INTERIOR_DONE), e));
   TRY(phases_take(s, s->persistent ? s->pass - 1 : s->pass - 2, e));
   TRY(pass_await_copies(s, steps, e));
@@ -81,9 +81,9 @@ int pass_end(stepper *s, int steps, error *e) {
 
 int pass_finish(stepper *s, int steps, error *e) {
   const int set = phases_measured(s, s->pass) ? set_of(s->pass) : HALO_UNTIMED;
-  watchdog_tell(s->watch, WATCH_EXCHANGE, s->step);
+  watchdog_mark(s->watch, WATCH_EXCHANGE, s->step);
   TRY(halo_exchange(s->halo, s->memory[stepper_ahead(s, steps)], set, !s->overlap, e));
   TRY(pass_end(s, steps, e));
-  watchdog_tell(s->watch, WATCH_COMPUTE, s->step);
+  watchdog_mark(s->watch, WATCH_COMPUTE, s->step);
   return 0;
 }

@@ -11,21 +11,21 @@
 /* What a rank tells the others of its node. A cache line. */
 typedef struct watchdog_rank {
   _Atomic int64_t step;
-  _Atomic int doing;     /* enum watch_doing */
-  _Atomic uint32_t told; /* calls of watchdog_tell */
-  _Atomic uint32_t beat; /* looks of its thread: stands still where the process is stopped */
-  _Atomic uint32_t ran;  /* looks that found its main thread had run: stands still where that sleeps */
-  _Atomic int closed;    /* it no longer watches */
-  _Atomic int spoken;    /* in the first rank's: a rank of this node has written the message */
-  int rank;              /* in the run */
+  _Atomic int doing;      /* enum watch_doing */
+  _Atomic uint32_t marks; /* calls of watchdog_mark */
+  _Atomic uint32_t beat;  /* looks of its thread: stands still where the process is stopped */
+  _Atomic uint32_t ran;   /* looks that found its main thread had run: stands still where that sleeps */
+  _Atomic int closed;     /* it no longer watches */
+  _Atomic int spoken;     /* in the first rank's: a rank of this node has written the message */
+  int rank;               /* in the run */
   char padding[28];
 } watchdog_rank;
 _Static_assert(sizeof(watchdog_rank) == 64, "a cache line");
 
 /* What this rank has seen of another. */
 typedef struct seen {
-  uint32_t told, beat, ran;
-  double told_at, beat_at, ran_at; /* watchdog time: when it changed */
+  uint32_t marks, beat, ran;
+  double marked_at, beat_at, ran_at; /* watchdog time: when it changed */
 } seen;
 
 struct watchdog {
@@ -64,18 +64,18 @@ static bool watchdog_asleep(const watchdog *w, int i) {
 static bool watchdog_late(const watchdog *w, int i) {
   const bool watched = atomic_load(&w->all[i]->doing) != WATCH_NOT, open = !atomic_load(&w->all[i]->closed);
   return (open && w->time - w->seen[i].beat_at > w->limit) ||
-         (watched && w->time - w->seen[i].told_at > w->limit);
+         (watched && w->time - w->seen[i].marked_at > w->limit);
 }
 
 static void watchdog_look(watchdog *w) {
   for (int i = 0; i < w->count; i++) {
-    const uint32_t told = atomic_load(&w->all[i]->told), beat = atomic_load(&w->all[i]->beat),
+    const uint32_t marks = atomic_load(&w->all[i]->marks), beat = atomic_load(&w->all[i]->beat),
                    ran = atomic_load(&w->all[i]->ran);
     seen *s = &w->seen[i];
-    if (told != s->told) s->told_at = w->time;
+    if (marks != s->marks) s->marked_at = w->time;
     if (beat != s->beat) s->beat_at = w->time;
     if (ran != s->ran) s->ran_at = w->time;
-    s->told = told;
+    s->marks = marks;
     s->beat = beat;
     s->ran = ran;
   }
@@ -205,11 +205,11 @@ int watchdog_open(watchdog **opened, MPI_Comm comm, double seconds, int64_t step
   return error_agree(e, comm);
 }
 
-void watchdog_tell(watchdog *w, enum watch_doing doing, int64_t step) {
+void watchdog_mark(watchdog *w, enum watch_doing doing, int64_t step) {
   if (!w) return;
   atomic_store_explicit(&w->mine->step, step, memory_order_relaxed);
   atomic_store_explicit(&w->mine->doing, (int)doing, memory_order_relaxed);
-  atomic_fetch_add_explicit(&w->mine->told, 1, memory_order_release);
+  atomic_fetch_add_explicit(&w->mine->marks, 1, memory_order_release);
 }
 
 static void watchdog_stop_thread(watchdog *w) {

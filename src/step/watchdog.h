@@ -25,7 +25,7 @@ typedef struct watchdog watchdog;
 int watchdog_open(watchdog **w, MPI_Comm comm, double seconds, int64_t step, error *e);
 
 /* Says what this rank does now, after `step` steps. Three atomic stores. */
-void watchdog_tell(watchdog *w, enum watch_doing doing, int64_t step);
+void watchdog_mark(watchdog *w, enum watch_doing doing, int64_t step);
 
 /* Stops watching and frees *w, which becomes NULL. Collective. */
 void watchdog_close(watchdog **w);

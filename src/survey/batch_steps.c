@@ -27,7 +27,7 @@ static int batch_save_due(batch *b, enum stop_reason *reason, error *e) {
   bool checkpoint = false;
   const bool field = batch_due(step, c->output_every);
   TRY(propagator_look(&b->p, e));
-  watchdog_tell(b->p.stepper.watch, WATCH_AGREE, step);
+  watchdog_mark(b->p.stepper.watch, WATCH_AGREE, step);
   if (b->saves.writer) writer_collect(b->saves.writer);
   b->stop.trouble = b->saves.writer && writer_failed(b->saves.writer);
   TRY(stop_poll(&b->stop, step, reason, &checkpoint, e));
@@ -87,7 +87,7 @@ static int batch_steps_end(batch *b, error *e) {
   const int64_t first = b->under_way.first, last = b->under_way.last;
   const MPI_Comm comm = b->p.engine->comm;
   if (stepper_sync(&b->p.stepper, e)) return error_abort(e, comm);
-  watchdog_tell(b->p.stepper.watch, WATCH_AGREE, last);
+  watchdog_mark(b->p.stepper.watch, WATCH_AGREE, last);
   MPI_TRY(e, mpi_meet(comm));
   const double end = MPI_Wtime();
   b->loop = (loop_times){.steps = last - first,

@@ -21,8 +21,9 @@ static double gradient_free(const batch *b, int runs) {
   const propagator *s = &b->p;
   const double SHARE = 0.8;
   const engine *g = s->engine;
-  const double room = s->dev->room ? (double)s->dev->room : gradient_host_left(g);
-  const double free = SHARE * room - runs * (engine_bytes(s->config, &g->slab) + (double)adjoint_bytes(s));
+  const double available = s->dev->available ? (double)s->dev->available : gradient_host_left(g);
+  const double free =
+      SHARE * available - runs * (engine_bytes(s->config, &g->slab) + (double)adjoint_bytes(s));
   return free > 0 ? free : 0;
 }
 
@@ -254,7 +255,7 @@ int gradient_residual(gradient *g, int i, error *e) {
 }
 
 /* Ends the way back early, all ranks together. */
-static int gradient_heed(void *context, int64_t count, error *e) {
+static int gradient_poll(void *context, int64_t count, error *e) {
   gradient *g = context;
   stop_watch *w = &g->b->stop;
   enum stop_reason reason;
@@ -279,7 +280,7 @@ int gradient_back(gradient *g, error *e) {
   pthread_t files;
   adjoint *a = &g->adjoint;
   if (!config_has_gradient(g->b->p.config)) return 0;
-  a->heed = gradient_heed, a->context = g;
+  a->poll = gradient_poll, a->context = g;
   TRY(batch_watch(g->b, 0, e));
   const bool beside = !thread_start(&files, gradient_make_files, g);
   adjoint_run(a, e);

@@ -120,9 +120,9 @@ int save_checkpoint(batch *b, error *e) {
   watchdog *watch = b->p.stepper.watch;
   TRY(save_field_check(b, e));
   double begin = MPI_Wtime();
-  watchdog_tell(watch, WATCH_NOT, b->p.stepper.step);
+  watchdog_mark(watch, WATCH_NOT, b->p.stepper.step);
   save_checkpoint_submit(b, e);
-  watchdog_tell(watch, WATCH_COMPUTE, b->p.stepper.step);
+  watchdog_mark(watch, WATCH_COMPUTE, b->p.stepper.step);
   b->saves.io_seconds += MPI_Wtime() - begin;
   return e->id;
 }

@@ -237,8 +237,8 @@ static void field_done(writer_job *job, bool written) {
 static bool field_list_is_due(batch *b) {
   const double SECONDS = 1;
   saved_series *first = &b->shots[0]->series;
-  if (!b->saves.last && b->stop.known - first->told < SECONDS) return false;
-  first->told = b->stop.known;
+  if (!b->saves.last && b->stop.known - first->listed_at < SECONDS) return false;
+  first->listed_at = b->stop.known;
   return true;
 }
 
@@ -333,7 +333,7 @@ int save_field(batch *b, error *e) {
   const int64_t step = b->p.stepper.step;
   snapshot *copy;
   double begin = MPI_Wtime();
-  watchdog_tell(watch, WATCH_NOT, step);
+  watchdog_mark(watch, WATCH_NOT, step);
   TRY(save_queue_begin(b, snapshot_field_floats(&b->p.engine->slab), &copy, e));
   field_job *j = field_make_job(b, e);
   TRY(e->id);
@@ -345,10 +345,10 @@ int save_field(batch *b, error *e) {
     return error_agree(e, b->p.engine->comm);
   }
   b->checked_step = step;
-  watchdog_tell(watch, WATCH_NOT, step);
+  watchdog_mark(watch, WATCH_NOT, step);
   begin = MPI_Wtime();
   save_queue_submit(b, copy, &j->job, e);
-  watchdog_tell(watch, WATCH_COMPUTE, step);
+  watchdog_mark(watch, WATCH_COMPUTE, step);
   b->saves.io_seconds += MPI_Wtime() - begin;
   return e->id;
 }

@@ -12,7 +12,7 @@ void save_queue_plan(save_queue *q) {
   save_queue_stop(q);
   q->totals = (writer_totals){0};
   q->io_seconds = q->waited_seconds = 0;
-  q->last = q->told = false;
+  q->last = q->logged = false;
 }
 
 static int save_queue_open_once(batch *b, error *e) {
@@ -38,12 +38,12 @@ int save_queue_open(batch *b, error *e) {
 /* Where the copy holds so much already, nobody need look how much memory is left. */
 static bool save_queue_reserve(const batch *b, snapshot *p, size_t floats) {
   return snapshot_reserve(p, floats,
-                          floats <= p->room ? 0 : snapshot_limit(b->p.engine->options.local_ranks));
+                          floats <= p->capacity ? 0 : snapshot_limit(b->p.engine->options.local_ranks));
 }
 
 /* One that has to grow grows to what the largest job will need: pinned memory takes long to get. */
 static bool save_queue_reserve_for(const batch *b, snapshot *p, size_t floats) {
-  const bool grows = p->room < floats && floats < b->saves.most;
+  const bool grows = p->capacity < floats && floats < b->saves.most;
   return (grows && save_queue_reserve(b, p, b->saves.most)) || save_queue_reserve(b, p, floats);
 }
 
@@ -76,9 +76,9 @@ int save_queue_begin(batch *b, size_t floats, snapshot **copy, error *e) {
   if (!all[1]) *copy = p;
   /* A device that fails here may fail alone. */
   if (*copy && stepper_await(&b->p.stepper, STREAM_OUTPUT, e)) return error_abort(e, b->p.engine->comm);
-  if (all[1] && !b->saves.told)
+  if (all[1] && !b->saves.logged)
     log_line(b->of.log, "too little memory for a copy of what is saved: the steps wait while it is written");
-  b->saves.told = b->saves.told || all[1];
+  b->saves.logged = b->saves.logged || all[1];
   return 0;
 }
 

@@ -20,7 +20,7 @@ typedef struct save_queue {
   snapshot copies[WRITER_ROOM];
   int latest;            /* the copy that the job pushed last saves */
   size_t most;           /* floats of the largest copy that will be needed: taken at once */
-  bool told;             /* the log knows of jobs that had to be done at once */
+  bool logged;           /* the log knows of jobs that had to be done at once */
   double waited_seconds; /* for the writer to have room */
   writer_totals totals;  /* jobs done without the writer, and, once it has ended, by it */
 } save_queue;

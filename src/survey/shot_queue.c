@@ -38,7 +38,7 @@ struct shot_queue {
   queue_entry *entries; /* of the lines; owned */
   int next;             /* the first one that may be left */
   int gone;             /* groups that ask no more */
-  bool *told;           /* groups that know of `stop`; owned */
+  bool *notified;       /* groups that know of `stop`; owned */
   shot_totals totals;
   warnings_tally warned;
   int shown;                  /* shots of the latest progress line */
@@ -380,7 +380,7 @@ static int queue_receive(message *m, int tag, MPI_Comm comm, error *e) {
   }
   MPI_TRY(e, MPI_Get_count(&status, MPI_BYTE, &bytes));
   if (!(m->bytes = malloc((size_t)bytes + 1))) return queue_lack(e);
-  m->length = m->room = (size_t)bytes;
+  m->length = m->capacity = (size_t)bytes;
   MPI_TRY(e, MPI_Mrecv(m->bytes, bytes, MPI_BYTE, &found, MPI_STATUS_IGNORE));
   return 0;
 }
@@ -419,12 +419,12 @@ static int queue_answer(shot_queue *q, bool *answered, error *e) {
   message m = {0};
   MPI_TRY(e, MPI_Recv(&r, sizeof r, MPI_BYTE, status.MPI_SOURCE, TAG_ASK, q->comm, MPI_STATUS_IGNORE));
   if (!queue_serve(q, &r, &m, e)) {
-    const bool told = q->told[status.MPI_SOURCE / q->s.ranks];
+    const bool notified = q->notified[status.MPI_SOURCE / q->s.ranks];
     if (r.number == LEAVES)
-      queue_send(&told, sizeof told, status.MPI_SOURCE, TAG_LEFT, q->comm, e);
+      queue_send(&notified, sizeof notified, status.MPI_SOURCE, TAG_LEFT, q->comm, e);
     else
       queue_send(m.bytes, m.length, status.MPI_SOURCE, TAG_ORDER, q->comm, e);
-    if (r.number == LEAVES) q->told[status.MPI_SOURCE / q->s.ranks] = true; /* it hears no more */
+    if (r.number == LEAVES) q->notified[status.MPI_SOURCE / q->s.ranks] = true; /* it hears no more */
   }
   message_free(&m);
   *answered = true;
@@ -435,8 +435,8 @@ static int queue_answer(shot_queue *q, bool *answered, error *e) {
 static int queue_tell(shot_queue *q, error *e) {
   const int number = q->stop;
   for (int g = 1; number > 0 && g < q->groups; g++)
-    if (!q->told[g]) {
-      q->told[g] = true;
+    if (!q->notified[g]) {
+      q->notified[g] = true;
       TRY(queue_send(&number, sizeof number, g * q->s.ranks, TAG_STOP, q->comm, e));
     }
   return 0;
@@ -500,8 +500,8 @@ static bool queue_make_folder(const shot_queue *q, error *e) {
 static int queue_open_first(shot_queue *q, error *e) {
   q->totals.shots = q->s.lines->count;
   q->entries = calloc((size_t)q->totals.shots, sizeof *q->entries);
-  q->told = calloc((size_t)q->groups, sizeof *q->told);
-  if (!q->entries || !q->told) return queue_lack(e);
+  q->notified = calloc((size_t)q->groups, sizeof *q->notified);
+  if (!q->entries || !q->notified) return queue_lack(e);
   q->fresh = queue_make_folder(q, e);
   TRY(e->id);
   TRY(queue_look(q, e));
@@ -558,9 +558,9 @@ static int queue_leave(shot_queue *q, error *e) {
   }
   TRY(queue_send(&leave, sizeof leave, 0, TAG_ASK, q->comm, e));
   TRY(queue_receive(&m, TAG_LEFT, q->comm, e));
-  const bool told = *m.bytes;
+  const bool notified = *m.bytes;
   message_free(&m);
-  return told && !q->stop ? queue_receive(&m, TAG_STOP, q->comm, e) : 0;
+  return notified && !q->stop ? queue_receive(&m, TAG_STOP, q->comm, e) : 0;
 }
 
 static int queue_conclude(shot_queue *q, error *e) {
@@ -602,6 +602,6 @@ void shot_queue_close(shot_queue *q) {
   if (q->comm != MPI_COMM_NULL) MPI_Comm_free(&q->comm);
   warnings_free(&q->warned);
   free(q->entries);
-  free(q->told);
+  free(q->notified);
   free(q);
 }

@@ -13,14 +13,14 @@
 static int survey_find_ranks(survey *v, int ranks, int *found, error *e) {
   const config *c = v->job.config;
   const engine_setup setup = {.config = c, .beside = v->job.files->compute};
-  double room;
+  double most_parts;
   *found = 1;
   if (ranks == 1) return 0;
-  TRY(engine_room(&setup, &room, e));
-  for (; *found < ranks && room > 0; ++*found) {
+  TRY(engine_available(&setup, &most_parts, e));
+  for (; *found < ranks && most_parts > 0; ++*found) {
     slab s;
     error thin = {0};
-    if (engine_slab(&s, c, 0, *found, &thin) || engine_bytes(c, &s) <= room) break;
+    if (engine_slab(&s, c, 0, *found, &thin) || engine_bytes(c, &s) <= most_parts) break;
   }
   return 0;
 }
@@ -84,7 +84,7 @@ static int survey_together(const survey *v) {
   /* FULL: points that fill a GPU; a map counts as half a point. FIELDS: the fewest fields that a gradient's memory must
    * hold. The last batch of a group is small, because nothing steps while its files are written. */
   const double FULL = 64e6, FIELDS = 100,
-               room = v->job.config->gradient_memory / (FIELDS * (double)sizeof(float));
+               most_parts = v->job.config->gradient_memory / (FIELDS * (double)sizeof(float));
   const int MOST = config_has_gradient(v->job.config) ? 64 : 128;
   const config *c = v->job.config;
   char why[256];
@@ -95,7 +95,7 @@ static int survey_together(const survey *v) {
   if (c->survey_at_once) return smaller(c->survey_at_once, each);
   if (strcmp(c->backend, "host") == 0 || device_cuda_count(why) == 0) return 1; /* a shot fits its caches */
   const double points = config_points(c) + maps_file_bytes(c) / (2 * sizeof(float));
-  const int most = larger((int)fmin(MOST, (room > 0 ? fmin(room, FULL) : FULL) / points), 1);
+  const int most = larger((int)fmin(MOST, (most_parts > 0 ? fmin(most_parts, FULL) : FULL) / points), 1);
   const int all = config_has_gradient(c) || each <= SURVEY_FEW ? each : larger(each - SURVEY_FEW, SURVEY_FEW);
   const int batches = (all + most - 1) / most;
   return (all + batches - 1) / batches;
@@ -127,11 +127,11 @@ static int survey_at_once(const survey *v) {
 }
 
 static void survey_close_slot(survey_slot *t) {
-  gradient_close(&t->back);
+  gradient_close(&t->gradient);
   batch_close(&t->batch);
   for (int i = 0; t->shots && i < t->v->together; i++) {
     shot_close(&t->shots[i].shot);
-    restart_close(&t->shots[i].from);
+    restart_close(&t->shots[i].restart);
     message_free(&t->shots[i].message);
   }
   if (t->dev) t->dev->table->close(t->dev);
@@ -151,7 +151,7 @@ static int survey_open_shots(survey_slot *t, error *e) {
   const int count = t->v->together;
   TRY(ALLOC(e, t->shots, count, "the shots"));
   TRY(ALLOC(e, t->begun, count, "the shots"));
-  for (int i = 0; i < count; i++) t->shots[i].from.from = (checkpoint){.fd = -1};
+  for (int i = 0; i < count; i++) t->shots[i].restart.from = (checkpoint){.fd = -1};
   return 0;
 }
 
@@ -168,9 +168,9 @@ static int survey_open_slot(survey_slot *t, error *e) {
 
 /* What its gradient needs, of so many slots. */
 static int survey_open_back(survey_slot *t, int slots, error *e) {
-  t->back.parts = slots;
-  TRY(gradient_plan(&t->back, &t->batch, e));
-  return gradient_open(&t->back, e);
+  t->gradient.parts = slots;
+  TRY(gradient_plan(&t->gradient, &t->batch, e));
+  return gradient_open(&t->gradient, e);
 }
 
 /* One more than step at once, for the shot that is written. */
@@ -179,13 +179,13 @@ static int survey_room(const survey *v) {
   return parts == 1 || config_has_gradient(v->job.config) ? parts : survey_at_once(v) + 1;
 }
 
-static int survey_make_slots(survey *v, int room, error *e) {
-  TRY(ALLOC(e, v->slots, room, "the shots"));
+static int survey_make_slots(survey *v, int most_parts, error *e) {
+  TRY(ALLOC(e, v->slots, most_parts, "the shots"));
   sem_init(&v->news, 0, 0);
   pthread_mutex_init(&v->restarting, NULL);
   pthread_mutex_init(&v->counting, NULL);
-  for (int i = 0; i < room; i++) {
-    v->slots[i].v = v, v->slots[i].back.caller = v->job.misfit;
+  for (int i = 0; i < most_parts; i++) {
+    v->slots[i].v = v, v->slots[i].gradient.caller = v->job.misfit;
     v->slots[i].silent = (run_log){.advance = v->job.log->advance, .hearer = v->job.log->hearer};
     sem_init(&v->slots[i].stepped, 0, 0);
   }
@@ -196,15 +196,16 @@ static int survey_make_slots(survey *v, int room, error *e) {
 /* As long as there is memory for all that they need. */
 static int survey_open_slots(survey *v, error *e) {
   error less = {0};
-  int room = survey_room(v);
-  survey_make_slots(v, room, e);
+  int most_parts = survey_room(v);
+  survey_make_slots(v, most_parts, e);
   TRY(error_agree(e, v->engine.comm));
   TRY(survey_open_slot(&v->slots[0], e));
-  if (config_has_gradient(v->job.config)) TRY(gradient_memory_parts(&v->slots[0].batch, room, &room, e));
-  TRY(survey_open_back(&v->slots[0], room, e));
-  for (; v->slot_count < room; v->slot_count++)
+  if (config_has_gradient(v->job.config))
+    TRY(gradient_memory_parts(&v->slots[0].batch, most_parts, &most_parts, e));
+  TRY(survey_open_back(&v->slots[0], most_parts, e));
+  for (; v->slot_count < most_parts; v->slot_count++)
     if (survey_open_slot(&v->slots[v->slot_count], &less) ||
-        survey_open_back(&v->slots[v->slot_count], room, &less)) {
+        survey_open_back(&v->slots[v->slot_count], most_parts, &less)) {
       survey_close_slot(&v->slots[v->slot_count]);
       break;
     }
@@ -216,7 +217,7 @@ static int survey_open_slots(survey *v, error *e) {
 
 /* The engine has the time step of the checkpoint. */
 static int survey_plan_engine(survey *v, error *e) {
-  const checkpoint *from = v->one.from.from.name[0] ? &v->one.from.from : NULL;
+  const checkpoint *from = v->one.restart.from.name[0] ? &v->one.restart.from : NULL;
   const engine_setup setup = {.config = v->job.config,
                               .files = v->files,
                               .log = v->log,
@@ -231,12 +232,12 @@ static int survey_plan_engine(survey *v, error *e) {
 
 /* Plans the engine and the first shot. In a survey this shot only serves the log: it is planned again when it is taken. */
 static int survey_plan_first(survey *v, error *e) {
-  const request verify = {FILES_VERIFY_CHECKPOINT, .own.from = &v->one.from.from};
+  const request verify = {FILES_VERIFY_CHECKPOINT, .own.from = &v->one.restart.from};
   error unread = {0};
   TRY(survey_plan_engine(v, e));
   survey_plan_shot(v, &v->one, v->log, &unread);
   if (v->several) return 0;
-  if (!unread.id && v->job.verifies && v->one.from.from.name[0]) files_do(v->files, &verify, &unread);
+  if (!unread.id && v->job.verifies && v->one.restart.from.name[0]) files_do(v->files, &verify, &unread);
   *e = unread;
   return e->id;
 }
@@ -245,17 +246,17 @@ int survey_plan(survey *v, const survey_job *job, error *e) {
   const config *c = job->config;
   *v = (survey){.job = *job, .several = c->survey_file[0], .active = MPI_COMM_NULL};
   v->one = (survey_shot){.order = {.number = 1, .config = c},
-                         .from = {.name = job->restart,
-                                  .path = c->checkpoint_path,
-                                  .log = job->log,
-                                  .files = job->files,
-                                  .from.fd = -1}};
+                         .restart = {.name = job->restart,
+                                     .path = c->checkpoint_path,
+                                     .log = job->log,
+                                     .files = job->files,
+                                     .from.fd = -1}};
   TRY(survey_group(v, e));
   if (!survey_active(v)) return 0;
   TRY(survey_find_together(v, e));
-  TRY(restart_open(&v->one.from, e));
+  TRY(restart_open(&v->one.restart, e));
   do survey_plan_first(v, e);
-  while (restart_pass_over(&v->one.from, e));
+  while (restart_pass_over(&v->one.restart, e));
   return error_agree(e, v->active);
 }
 
@@ -267,7 +268,7 @@ void survey_close(survey *v) {
   shot_queue_close(v->queue);
   survey_close_slots(v);
   shot_close(&v->one.shot);
-  restart_close(&v->one.from);
+  restart_close(&v->one.restart);
   if (v->engine.dev) engine_close(&v->engine);
   if (!v->several) return;
   files_close(&v->group);
@@ -281,17 +282,17 @@ void survey_close(survey *v) {
 static int survey_announce(survey *v, error *e) {
   survey_slot *t = &v->slots[0];
   const run_log before = *v->log;
-  warnings told;
+  warnings warned;
   if (v->job.samples) return 0;
-  if (v->several && v->first.access) warnings_hear(v->log, &told);
-  if (v->one.planned && !announce(&t->batch.p, &v->one.shot, e)) gradient_announce(&t->back, v->log);
+  if (v->several && v->first.access) warnings_hear(v->log, &warned);
+  if (v->one.planned && !announce(&t->batch.p, &v->one.shot, e)) gradient_announce(&t->gradient, v->log);
   v->log->hear = before.hear, v->log->hearer = before.hearer;
-  if (v->several && v->first.access) warnings_pass(&told, v->log);
+  if (v->several && v->first.access) warnings_pass(&warned, v->log);
   if (e->id || !v->several) return e->id ? e->id : announce_check_report(&v->engine, e);
   if (v->together == 1 && v->slot_count > 1 && !config_has_gradient(v->job.config))
     log_line(v->log, "survey: a rank has %d shot%s under way while another is written", v->at_once,
              survey_plural(v->at_once));
-  return v->first.access ? shot_queue_warned(v->queue, &told, e) : 0;
+  return v->first.access ? shot_queue_warned(v->queue, &warned, e) : 0;
 }
 
 int survey_open(survey *v, error *e) {

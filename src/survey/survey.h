@@ -41,7 +41,7 @@ enum slot_state { SURVEY_FREE, SURVEY_BEGINNING, SURVEY_STEPPING, SURVEY_WRITING
 typedef struct survey_shot {
   message message; /* what the order came in */
   shot_order order;
-  restart from;
+  restart restart;
   double begin; /* MPI_Wtime() */
   shot_report report;
   run_log silent; /* its warnings come into the report */
@@ -55,7 +55,7 @@ typedef struct survey_slot {
   struct survey *v;
   device *dev; /* of its own, owned; NULL: the engine's */
   batch batch;
-  gradient back;
+  gradient gradient;
   enum slot_state state;
   survey_shot *shots;  /* survey.together of them, owned */
   int count;           /* under way */
@@ -123,7 +123,7 @@ int survey_memory_parts(const survey *v);
 /* Does shots until none is left. Collective over the group. An error is one that ends the job; what fails a shot the
  * queue is told, or v->result. */
 int survey_shots(survey *v, error *e);
-/* Plans the shot of t->order, which goes on from t->from, if that is open, and logs to `log`. CHECKPOINT_DIFFERS. */
+/* Plans the shot of t->order, which goes on from t->restart, if that is open, and logs to `log`. CHECKPOINT_DIFFERS. */
 int survey_plan_shot(const survey *v, survey_shot *t, run_log *log, error *e);
 /* Makes `n` planned shots the slot's batch. */
 int survey_join(survey_slot *t, survey_shot *const *shots, int n, error *e);

@@ -27,7 +27,7 @@ static int survey_move_aside(const survey *v, survey_shot *t, error *e) {
 }
 
 int survey_plan_shot(const survey *v, survey_shot *t, run_log *log, error *e) {
-  const checkpoint *from = t->from.from.name[0] ? &t->from.from : NULL;
+  const checkpoint *from = t->restart.from.name[0] ? &t->restart.from : NULL;
   const shot_setup of = {.config = t->order.config,
                          .command = v->job.command,
                          .log = log,
@@ -42,14 +42,14 @@ int survey_plan_shot(const survey *v, survey_shot *t, run_log *log, error *e) {
 static int survey_take_up(survey_slot *slot, survey_shot *t, error *e) {
   const survey *v = slot->v;
   if (t->planned) return 0;
-  if (!t->from.files) {
+  if (!t->restart.files) {
     TRY(survey_move_aside(v, t, e));
-    t->from.name = v->job.config->survey_on_stop == ON_STOP_CHECKPOINT ? "auto" : NULL;
-    t->from.path = t->order.config->checkpoint_path, t->from.anew = true;
-    t->from.log = &t->silent, t->from.files = v->files;
-    TRY(restart_open(&t->from, e));
+    t->restart.name = v->job.config->survey_on_stop == ON_STOP_CHECKPOINT ? "auto" : NULL;
+    t->restart.path = t->order.config->checkpoint_path, t->restart.anew = true;
+    t->restart.log = &t->silent, t->restart.files = v->files;
+    TRY(restart_open(&t->restart, e));
   }
-  TRY(survey_plan_shot(v, t, t->from.log, e));
+  TRY(survey_plan_shot(v, t, t->restart.log, e));
   if (!v->several) return 0; /* announce has told of it */
   shot_warn_of_time(&t->shot);
   shot_remarks(&t->shot);
@@ -83,7 +83,7 @@ int survey_join(survey_slot *t, survey_shot *const *shots, int n, error *e) {
 /* For batch_each. */
 static int survey_check_gradient(void *context, int i, error *e) {
   survey_slot *t = context;
-  return gradient_check(&t->back, i, e);
+  return gradient_check(&t->gradient, i, e);
 }
 
 /* A shot that cannot begin fails alone. */
@@ -98,7 +98,7 @@ static int survey_begin_batch(survey_slot *t, error *e) {
   TRY(survey_join(t, t->begun, n, e));
   if (!v->threaded) TRY(batch_each(&t->batch, survey_check_gradient, t, e));
   TRY(batch_open(&t->batch, e));
-  TRY(gradient_open(&t->back, e));
+  TRY(gradient_open(&t->gradient, e));
   return batch_begin(&t->batch, e);
 }
 
@@ -106,7 +106,7 @@ static int survey_begin_batch(survey_slot *t, error *e) {
 static bool survey_begin_shots(survey_slot *t) {
   survey_shot *first = &t->shots[0];
   survey_begin_batch(t, &t->failed);
-  while (t->failed.id && restart_pass_over(&first->from, &t->failed)) {
+  while (t->failed.id && restart_pass_over(&first->restart, &t->failed)) {
     first->planned = false, first->report.failed = (error){0};
     survey_begin_batch(t, &t->failed);
   }
@@ -129,8 +129,8 @@ static void survey_make_ready(survey_slot *t) {
   batch *b = &t->batch;
   for (int i = 0; i < b->count; i++) {
     error *e = &t->begun[i]->ready;
-    if (gradient_check(&t->back, i, e)) continue;
-    if (!batch_make_files(b, i, e)) gradient_make_file(&t->back, i, e);
+    if (gradient_check(&t->gradient, i, e)) continue;
+    if (!batch_make_files(b, i, e)) gradient_make_file(&t->gradient, i, e);
   }
 }
 
@@ -141,8 +141,8 @@ static void survey_take_one(survey_slot *slot) {
   survey *v = slot->v;
   survey_shot *t = &slot->shots[slot->count++];
   *t = v->one;
-  v->one = (survey_shot){.from.from.fd = -1};
-  if (t->shot.of.from) t->shot.of.from = &t->from.from;
+  v->one = (survey_shot){.restart.from.fd = -1};
+  if (t->shot.of.from) t->shot.of.from = &t->restart.from;
   v->over = true;
 }
 
@@ -210,8 +210,8 @@ static int survey_report(survey_slot *t, error *e) {
       survey_report_shot(t, &t->shots[i], e);
     else
       survey_report_one(t, &t->shots[i]);
-    restart_close(&t->shots[i].from);
-    t->shots[i].from = (restart){.from.fd = -1};
+    restart_close(&t->shots[i].restart);
+    t->shots[i].restart = (restart){.from.fd = -1};
     t->shots[i].report = (shot_report){.number = 0};
   }
   t->count = 0;
@@ -229,13 +229,13 @@ static int survey_finish_traces(void *context, int i, error *e) {
 
 static int survey_find_residual(void *context, int i, error *e) {
   survey_slot *t = context;
-  return gradient_residual(&t->back, i, e);
+  return gradient_residual(&t->gradient, i, e);
 }
 
 static int survey_write_gradient(void *context, int i, error *e) {
   survey_slot *t = context;
-  TRY(gradient_chain(&t->back, i, e));
-  return gradient_write(&t->back, i, NULL, e);
+  TRY(gradient_chain(&t->gradient, i, e));
+  return gradient_write(&t->gradient, i, NULL, e);
 }
 
 /* Counts a batch that begins (1) or ends (-1) to step or go back. */
@@ -253,10 +253,10 @@ static int survey_go_back(survey_slot *t, error *e) {
   const double begin = MPI_Wtime();
   if (batch_each(b, survey_find_residual, t, e)) return e->id;
   survey_count(t->v, 1);
-  gradient_back(&t->back, e);
+  gradient_back(&t->gradient, e);
   survey_count(t->v, -1);
   if (!e->id) batch_each(b, survey_write_gradient, t, e);
-  times->adjoint = t->back.adjoint.times;
+  times->adjoint = t->gradient.adjoint.times;
   times->sums = MPI_Wtime() - begin - times->adjoint.back - times->adjoint.again;
   return e->id;
 }
@@ -281,7 +281,7 @@ static void survey_write_shots(survey_slot *t) {
   for (int i = 0; i < b->count; i++)
     if (!b->shots[i]->failed.id) b->shots[i]->failed = t->begun[i]->ready;
   if (!t->failed.id) survey_finish(t, &t->failed);
-  for (int i = 0; i < b->count; i++) gradient_drop_file(&t->back, i);
+  for (int i = 0; i < b->count; i++) gradient_drop_file(&t->gradient, i);
   batch_end(b, &t->failed);
 }
 

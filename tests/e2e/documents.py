@@ -88,7 +88,7 @@ def body_of(path, name):
     return None
 
 
-def walk(problems, _program):
+def calls(problems, _program):
     """`file: function` names a function that the file defines; of a numbered list each calls the next, or what it says."""
     steps = 0
     for path in PAGES:
@@ -111,20 +111,20 @@ def walk(problems, _program):
                     problems.add(path, number, f"{name} has no {other.group(1)}")
                 caller = None if other else (name, body)
     if steps < 10:
-        problems.add(SOURCE / "docs/DESIGN.md", 1, f"the walk from main to a kernel has only {steps} steps")
+        problems.add(SOURCE / "docs/DESIGN.md", 1, f"the list from main to a kernel has only {steps} steps")
 
 
-def rooms(problems, _program):
-    """The rooms and what they may use are those of tests/layering.sh."""
+def modules(problems, _program):
+    """The modules and what they may use are those of tests/layering.sh."""
     script, page = (SOURCE / "tests/layering.sh").read_text(), SOURCE / "docs/DESIGN.md"
-    table = re.search(r"^rooms='\n(.*?)'$", script, re.MULTILINE | re.DOTALL).group(1)
-    allowed = {room.strip(): set(uses.split()) for room, uses, _ in (row.split("|") for row in table.splitlines())}
-    written = {room: uses for room, uses in re.findall(r"^\| `([\w/]+)` \|[^|]*\| ([^|]*) \|$", page.read_text(), re.MULTILINE)}
-    everything = {room.split("/")[-1] for room in allowed if not room.startswith(("kernels/", "io/"))} - {"run"}
-    for room, uses in allowed.items():
-        found = {"all rooms": everything, "nothing": set()}.get(written.get(room, ""), set(written.get(room, "?").split()))
+    table = re.search(r"^modules='\n(.*?)'$", script, re.MULTILINE | re.DOTALL).group(1)
+    allowed = {module.strip(): set(uses.split()) for module, uses, _ in (row.split("|") for row in table.splitlines())}
+    written = {module: uses for module, uses in re.findall(r"^\| `([\w/]+)` \|[^|]*\| ([^|]*) \|$", page.read_text(), re.MULTILINE)}
+    everything = {module.split("/")[-1] for module in allowed if not module.startswith(("kernels/", "io/"))} - {"run"}
+    for module, uses in allowed.items():
+        found = {"all modules": everything, "nothing": set()}.get(written.get(module, ""), set(written.get(module, "?").split()))
         if found != uses:
-            problems.add(page, 1, f"{room} may use {sorted(uses)}, the page says {sorted(found)}")
+            problems.add(page, 1, f"{module} may use {sorted(uses)}, the page says {sorted(found)}")
 
 
 def completion(problems, _program):
@@ -152,7 +152,7 @@ def figures(problems, _program):
             problems.add(page, 1, f"{commit} is no commit of this history")
 
 
-CASES = {case.__name__: case for case in (lines, links, citations, walk, rooms, completion, figures)}
+CASES = {case.__name__: case for case in (lines, links, citations, calls, modules, completion, figures)}
 
 
 def main():

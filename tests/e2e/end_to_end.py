@@ -113,9 +113,9 @@ def thin_slabs(program):
                                  "checkpoint.every_steps": 4, "checkpoint.path": "out/c", "initial.u": "in.h5:/u"})
         program.succeed("-q", config)
         expected = {step: program.field(step) for step in (0, 3, 6, 7)}
-        told = program.succeed("-n", "-v", config, np=ranks).out
-        told = tuple(map(int, re.findall(r"rank \d: planes (\d+) to", told)))
-        check(told == planes, f"{nz} planes can be partitioned from {told} on, not {planes}")
+        printed = program.succeed("-n", "-v", config, np=ranks).out
+        printed = tuple(map(int, re.findall(r"rank \d: planes (\d+) to", printed)))
+        check(printed == planes, f"{nz} planes can be partitioned from {printed} on, not {planes}")
         for io, n, begin in (("gather", ranks, []), ("server", ranks + 1, ["time.steps=6"])):
             keys = [f"parallel.io={io}", f"checkpoint.path=out/{io}"]
             program.succeed("-q", config, *keys, *begin, np=n)
@@ -126,9 +126,9 @@ def thin_slabs(program):
                 (program.folder / f"out/u.{step:08d}.hdf").unlink()
     layers = program.config({"equation.type": "wave", "grid.nz": 60, "boundary.z_hi": "absorbing", "boundary.width": 10})
     for ranks, planes in ((2, (0, 38)), (3, (0, 25, 50)), (4, (0, 19, 38, 53))):  # a plane of a layer counts as 2.5
-        told = program.succeed("-n", "-v", layers, np=ranks).out
-        told = tuple(map(int, re.findall(r"rank \d: planes (\d+) to", told)))
-        check(told == planes, f"60 planes, 10 of them in a layer, can be partitioned from {told} on, not {planes}")
+        printed = program.succeed("-n", "-v", layers, np=ranks).out
+        printed = tuple(map(int, re.findall(r"rank \d: planes (\d+) to", printed)))
+        check(printed == planes, f"60 planes, 10 of them in a layer, can be partitioned from {printed} on, not {planes}")
     out = program.succeed(layers, "grid.nx=240", "grid.ny=240", np=2).out  # one slab fits in the caches, the other does not
     check("measured now" in out, f"all ranks measure kernels where one has a large slab: {out}")
     keys = ["boundary.z_lo=neumann", "boundary.z_hi=dirichlet"]
@@ -397,8 +397,8 @@ def warn_of_center(program, gaussian):
     for center, words in (("39 13 21", None), ("39.5 7 20", "x is from 1 to 39"), ("11 1.5 20", "y is from 2 to 13")):
         for args in ([], ["-n"]):
             warned = re.findall(r"^warning: \[initial\] center = (.*)$", program.succeed(*args, config, f"initial.center={center}").out, re.M)
-            told = [f"{center} is outside the grid, where {words}"] if words else []
-            check(warned == told, f"{args} center = {center}: {warned}, not {told}")
+            printed = [f"{center} is outside the grid, where {words}"] if words else []
+            check(warned == printed, f"{args} center = {center}: {warned}, not {printed}")
 
 
 SHOT = {"equation.type": "wave", "initial.u": "zero", "source.1.position": "9 6 9", "source.1.f0": 90, "time.dt": 2e-4,
@@ -633,8 +633,8 @@ def options(program):
     place = re.compile(r" \[rank 0, config/config_value\.c:\d+ config_refuse\]$")
     plain = program.fail(1, ["expected"], config, "grid.nx=abc").errors[0]
     check(not place.search(plain), f"an error says where without --verbose: {plain}")
-    told = program.fail(1, ["expected"], "-v", config, "grid.nx=abc").errors[0]
-    check(place.sub("", told) == plain and told != plain, f"--verbose does not say where: {told}")
+    printed = program.fail(1, ["expected"], "-v", config, "grid.nx=abc").errors[0]
+    check(place.sub("", printed) == plain and printed != plain, f"--verbose does not say where: {printed}")
     for quiet in ("-q", "--quiet"):
         result = program.succeed(quiet, config, np=2)
         check(result.out == "", f"{quiet} printed {result.out}")

@@ -84,9 +84,9 @@ def maps(program):
     for ranks, option in ((0, "gradient.host_memory=2.6MB"), (3, "parallel.io=server")):
         plain = program.succeed(config, option, np=ranks).out
         expected = gradient(program)
-        told = program.succeed(config, option, *more, np=ranks).out
-        check(re.findall("gradient: a ring.*", told) == re.findall("gradient: a ring.*", plain), f"{told}")
-        check(same_bits(gradient(program), expected) and "out/r.maps.hdf, out/r.gradient.h5" in told, f"{ranks} ranks: {told}")
+        printed = program.succeed(config, option, *more, np=ranks).out
+        check(re.findall("gradient: a ring.*", printed) == re.findall("gradient: a ring.*", plain), f"{printed}")
+        check(same_bits(gradient(program), expected) and "out/r.maps.hdf, out/r.gradient.h5" in printed, f"{ranks} ranks: {printed}")
         with h5py.File(program.folder / "out/r.maps.hdf") as a, h5py.File(program.folder / "out/alone.maps.hdf") as b:
             check(all(same_bits(a[name][...], b[name][...]) for name in ("max", "rms", "dft")) and b["max"][...].any(), f"{ranks} ranks: other maps")
 
@@ -153,8 +153,8 @@ def weights(program):
     check(same_bits(gradient(program), found) and gradient(program, "misfit")[0] == J, "other bits on 3 ranks")
     program.succeed("-q", config, "gradient.observed=", "gradient.adjoint_source=in.h5:/r")
     check(found.any() and abs(gradient(program) - found).max() < 1e-6 * abs(found).max(), "not the gradient of the weighted residual")
-    told = program.succeed("--verify-gradient", config, *options).out
-    check("slope 2 +- 0.05: yes" in told and told.count(": yes") == 2, told)
+    printed = program.succeed("--verify-gradient", config, *options).out
+    check("slope 2 +- 0.05: yes" in printed and printed.count(": yes") == 2, printed)
     (program.folder / "shots.txt").write_text("output.name=w\n")
     program.succeed("-q", config, *options[:2], "survey.shots=shots.txt", "gradient.weights=in.h5:/{name}", "output.path=out/line")
     check(same_bits(gradient(program, path="out/line/w"), found), "another gradient of weights named after a shot")
@@ -218,8 +218,8 @@ def outside(program):
         for np_ in 0, 3:
             program.remove("out/*.*")
             program.succeed(*true, "boundary.outside=on", "medium.velocity=in.h5:/true")
-            told = program.succeed(config, *more, "boundary.outside=on", np=np_).out
-            check("points, with the layers outside " + " x ".join(str(size + sum(pad)) for size, pad in zip(shape[::-1], pads[::-1])) in told, told)
+            printed = program.succeed(config, *more, "boundary.outside=on", np=np_).out
+            check("points, with the layers outside " + " x ".join(str(size + sum(pad)) for size, pad in zip(shape[::-1], pads[::-1])) in printed, printed)
             for name, values in read().items():
                 right = expected[name] if expected[name].ndim == 2 else expected[name][(slice(None),) * (expected[name].ndim == 5) + cut]
                 if name.endswith("velocity"):
@@ -354,15 +354,15 @@ def survey(program):
     before = len(list((program.folder / "out").rglob("*.old*")))
     program.succeed("-q", config, *OF_SHOTS, "medium.velocity=in.h5:/true", "output.replace=on")
     check(not gradient(program, path="out/line").any() and len(list((program.folder / "out").rglob("*.old*"))) == before, "not replaced")
-    told = program.succeed(config, *OF_SHOTS, "gradient.observed=", "output.replace=on").out
+    printed = program.succeed(config, *OF_SHOTS, "gradient.observed=", "output.replace=on").out
     left = [n for n in program.files() if n.startswith("out/line") and n.endswith(".gradient.h5") and ".old" not in n]
-    check("deleted the gradient of an earlier survey" in told and not left, f"{left}: {told}")
+    check("deleted the gradient of an earlier survey" in printed and not left, f"{left}: {printed}")
 
 
 SECTION = {"grid.nx": 60, "grid.ny": 1, "grid.nz": 40, "grid.dy": None, "time.steps": 90, "medium.velocity": "2d.h5:/v",
            "source.1.position": "300 0 90", "receivers.line": "20 0 35 560 0 310 9", "boundary.y": None}
 LOSSES = ["medium.quality=2d.h5:/q", "medium.reference_frequency=30", "medium.absorption_band=10 60"]
-STACK = {"a": "source.1.position='53 9 100'", "b": "source.1.position='500 0 307' source.1.f0=20", "c": "receivers.line='30 0 35 560 0 310 4'",
+BATCH = {"a": "source.1.position='53 9 100'", "b": "source.1.position='500 0 307' source.1.f0=20", "c": "receivers.line='30 0 35 560 0 310 4'",
          "d": "sources.positions=2d.h5:/at sources.signals=2d.h5:/w", "e": "receivers.interpolation=linear sources.interpolation=linear"}
 
 
@@ -376,7 +376,7 @@ def saved(program, path):
     return found
 
 
-def stacks(program, **more):
+def prepare_batch(program, **more):
     """Gradients of a batch of 2D shots: each has the bits of a run of its own on the host, with less memory, too; one that fails costs
     itself alone."""
     rng = np.random.default_rng(5)
@@ -385,7 +385,7 @@ def stacks(program, **more):
         for name, least, most in (("v", 1500, 2500), ("rho", 1000, 2500), ("q", 30, 90), ("true", 1600, 2400), ("u", -1, 1)):
             file[name] = rng.uniform(least, most, (40, 1, 60)).astype("f4")
         file["at"], file["w"], file["bad"] = rng.uniform(50, 300, (5, 3)), rng.uniform(-1, 1, (90, 5)), rng.uniform(-1, 1, 40)
-    (program.folder / "shots.txt").write_text("".join(f"{words} output.name={name}\n" for name, words in STACK.items()))
+    (program.folder / "shots.txt").write_text("".join(f"{words} output.name={name}\n" for name, words in BATCH.items()))
     survey = ["survey.shots=shots.txt", "gradient.observed=out/true/{name}.receivers.h5:/u", "output.path=out/line"]
     for about, keys, memory in (("plain", ["initial.u=2d.h5:/u", "gradient.initial=on"], 4),
                                 ("density", ["medium.density=2d.h5:/rho", "boundary.all=absorbing"], 6),
@@ -395,7 +395,7 @@ def stacks(program, **more):
         program.remove("out/*.h5", "out/*/*.h5")
         program.succeed("-q", config, *keys, *survey, "gradient.observed=", "medium.velocity=2d.h5:/true", "output.path=out/true")
         expected, others = {}, {}
-        for name, words in STACK.items():
+        for name, words in BATCH.items():
             words = [word.replace("'", "") for word in re.findall(r"(?:[^ ']|'[^']*')+", words)]
             program.succeed("-q", config, *keys, *words, "device.backend=host", f"gradient.observed=out/true/{name}.receivers.h5:/u")
             expected[name] = {field: gradient(program, field) for field in names}
@@ -403,11 +403,11 @@ def stacks(program, **more):
             check(all(expected[name][field].any() for field in names), f"{about}, {name}: a gradient is 0 everywhere")
         for ranks, most, options in ((0, 5, []), (0, 3, [f"gradient.{'' if more else 'host_'}memory={memory}MB"]), (0, 2, []), (2, 3, [])):
             program.remove("out/line*.h5", "out/line/*")
-            told = program.succeed(config, *keys, *survey, *options, f"survey.at_once={most}", np=ranks).out
-            check(f"{most} shots together" in told and ("states every" in told) == bool(options), told)
+            printed = program.succeed(config, *keys, *survey, *options, f"survey.at_once={most}", np=ranks).out
+            check(f"{most} shots together" in printed and ("states every" in printed) == bool(options), printed)
             dry = program.succeed("-n", config, *keys, *survey, *options, f"survey.at_once={most}", np=ranks).out
-            check(re.findall("gradient: .*|.* shots together.*", dry) == re.findall("gradient: (?:a ring|.*a rank on|that is).*|.* shots together.*", told), f"{dry}{told}")
-            for name in STACK:
+            check(re.findall("gradient: .*|.* shots together.*", dry) == re.findall("gradient: (?:a ring|.*a rank on|that is).*|.* shots together.*", printed), f"{dry}{printed}")
+            for name in BATCH:
                 for field in names:
                     check(same_bits(gradient(program, field, f"out/line/{name}"), expected[name][field]), f"{about}, {most}: {name}: other bits in /{field}")
                 found = saved(program, f"out/line/{name}")
@@ -418,9 +418,9 @@ def stacks(program, **more):
         text = (program.folder / "shots.txt").read_text()
         (program.folder / "shots.txt").write_text(re.sub(f" output.name={name}", f" {broken if name == 'a' else broken + ' output.name=b'}", text))
     program.remove("out/line*.h5", "out/line/*")
-    told = program.run(config, *keys, *survey, "survey.at_once=5")
-    check("shot b (shots.txt:2) failed: step" in told.out and "shot none (shots.txt:1) failed: out/true/none.receivers.h5" in told.out, f"{told}")
-    check(told.code == 3 and "gradient: 3 of 5 shots" in told.out, f"{told}")
+    printed = program.run(config, *keys, *survey, "survey.at_once=5")
+    check("shot b (shots.txt:2) failed: step" in printed.out and "shot none (shots.txt:1) failed: out/true/none.receivers.h5" in printed.out, f"{printed}")
+    check(printed.code == 3 and "gradient: 3 of 5 shots" in printed.out, f"{printed}")
     for name in "cde":
         check(same_bits(gradient(program, path=f"out/line/{name}"), expected[name]["velocity"]), f"{name}: other bits beside shots that failed")
     check({p.name[0] for p in (program.folder / "out/line").glob("*.gradient.h5")} == set("cde"), "a gradient of a shot that failed")
@@ -449,14 +449,14 @@ def unlike_shots(program):
 
 
 @case
-def stack(program):
-    stacks(program)
+def batch(program):
+    prepare_batch(program)
 
 
 @case
-def stack_cuda(program):
+def batch_cuda(program):
     program.skip_without_cuda()
-    stacks(program, **{"device.backend": "cuda"})
+    prepare_batch(program, **{"device.backend": "cuda"})
 
 
 @case

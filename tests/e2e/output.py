@@ -232,12 +232,12 @@ def leftovers(program):
             (program.folder / "out" / name).write_text(name)
         before, gone = under(program), field_names(3, 9, 15, 18, 20) | {".receivers.h5", ".gradient.h5"}
         for args in (["-n"], ["-b", 3]):
-            told = ASIDE.findall(program.succeed(*args, config, *FEWER, *options, np=ranks).out)
-            check(told == ([("a run would move", "7", "out/u.old1")] if args == ["-n"] else []), f"{io} {args}: {told}")
+            printed = ASIDE.findall(program.succeed(*args, config, *FEWER, *options, np=ranks).out)
+            check(printed == ([("a run would move", "7", "out/u.old1")] if args == ["-n"] else []), f"{io} {args}: {printed}")
             check(under(program) == before, f"{io}: {args} has moved files: {sorted(under(program))}")
-        told = ASIDE.findall(program.succeed(config, *FEWER, *options, np=ranks).out)
+        printed = ASIDE.findall(program.succeed(config, *FEWER, *options, np=ranks).out)
         after = under(program)
-        check(told == [("moved", "7", "out/u.old1")], f"{io}: said {told}")
+        check(printed == [("moved", "7", "out/u.old1")], f"{io}: said {printed}")
         check(after.keys() == before.keys() - gone | {".old1" + name for name in gone}, f"{io}: {sorted(after)}")
         kept = {name for name in before if name in after and name not in lists | field_names(0, 6, 12)}
         check(len(kept) == len(OTHERS), f"{io}: {kept}")
@@ -247,9 +247,9 @@ def leftovers(program):
             check(after[".old1" + name] == before[name], f"{io}: another {name} was moved aside")
         check([step for step, _ in series_of(program, "out/u")] == [0, 6, 12], f"{io}: {series_of(program, 'out/u')}")
         check(not ASIDE.search(program.succeed(config, *FEWER, *options, np=ranks).out), f"{io}: moved the same run's files")
-        told = ASIDE.findall(program.succeed(config, *options, "output.final=off", "output.every=0", np=ranks).out)
+        printed = ASIDE.findall(program.succeed(config, *options, "output.final=off", "output.every=0", np=ranks).out)
         after = under(program)
-        check(told == [("moved", "5", "out/u.old2")], f"{io}: traces only: said {told}")
+        check(printed == [("moved", "5", "out/u.old2")], f"{io}: traces only: said {printed}")
         check(lists | field_names(0, 6, 12) == {n.removeprefix(".old2") for n in after if ".old2" in n}, f"{io}: {sorted(after)}")
         check(not after.keys() & (lists | field_names(0, 6, 12)), f"{io}: {sorted(after)}")
         for ending in lists:
@@ -266,13 +266,13 @@ def replace(program, config, gone, io, ranks):
     program.succeed("-q", config, f"parallel.io={io}", np=ranks)
     (program.folder / "out/u.gradient.h5").write_text("gradient")
     before = under(program)
-    told = program.succeed("-n", config, *keys, np=ranks).out
-    check("a run would delete 7 files of an earlier run at its end: " in told and under(program) == before, f"{io}: {told}")
+    printed = program.succeed("-n", config, *keys, np=ranks).out
+    check("a run would delete 7 files of an earlier run at its end: " in printed and under(program) == before, f"{io}: {printed}")
     stopped = program.run("-q", config, *keys, "time.max_seconds=0.001", np=ranks)
     check(stopped.code == 75 and under(program).keys() == before.keys(), f"{io}: {stopped} {sorted(under(program))}")
-    told = program.succeed(config, *keys, np=ranks).out
+    printed = program.succeed(config, *keys, np=ranks).out
     after = under(program)
-    check("deleted 7 files of an earlier run: this one does not write them\n" in told, f"{io}: {told}")
+    check("deleted 7 files of an earlier run: this one does not write them\n" in printed, f"{io}: {printed}")
     check(after.keys() == before.keys() - gone and [step for step, _ in series_of(program, "out/u")] == [0, 6, 12], f"{io}: {sorted(after)}")
     check(all(after[name] == before[name] for name in after if "old" in name or "u" + name in OTHERS), f"{io}: another file has changed")
 
@@ -284,8 +284,8 @@ def leftovers_of_legs(program):
     rich_input(program)
     config = program.config({**RICH, "checkpoint.keep": 9})
     program.succeed("-q", config, "time.steps=16")  # 0, 3 .. 15, 16
-    told = ASIDE.findall(program.succeed("-r", "out/c.00000008.h5", config, "output.every=4", "output.final=off", "time.steps=18").out)
-    check(told == [("moved", "2", "out/u.old1")], f"a restart said {told}")  # 9, 15
+    printed = ASIDE.findall(program.succeed("-r", "out/c.00000008.h5", config, "output.every=4", "output.final=off", "time.steps=18").out)
+    check(printed == [("moved", "2", "out/u.old1")], f"a restart said {printed}")  # 9, 15
     check([step for step, _ in series_of(program, "out/u")] == [0, 3, 6, 12, 16], f"{series_of(program, 'out/u')}")
     check(field_names(0, 3, 6, 12, 16) | field_names(9, 15, before=".old1")
           == {name for name in under(program) if re.fullmatch(r"(\.old\d)?\.\d{8}\.hdf", name)}, f"{sorted(under(program))}")
@@ -356,8 +356,8 @@ def folders(program):
         config, options = program.config({"parallel.io": io}), {"np": ranks}
         out = program.succeed("-n", "--measure", config, *keys, **options).out
         check(len(re.findall(r"^a run would make the folder of \[(?:output|checkpoint|report)\] \w+ = ", out, re.M)) == 3, f"{io}: {out}")
-        told = program.succeed("-n", config, "output.path=new/u", "report.file=new/r.json", **options).out
-        check(told.count("a run would make the folder") == 1, f"{io}: {told}")
+        printed = program.succeed("-n", config, "output.path=new/u", "report.file=new/r.json", **options).out
+        check(printed.count("a run would make the folder") == 1, f"{io}: {printed}")
         check(not any(path.exists() for path in made), f"{io}: a dry run has made {[*folder.iterdir()]}")
         program.fail(2, ["absent.h5"], config, *keys, "initial.u=absent.h5:/u", "report.file=", **options)
         program.succeed("-b", 3, config, *keys, **options)
@@ -441,13 +441,13 @@ def trace_ends(program):
         check(same_bits(u, whole), f"every {every}: other bits where a run goes on from the end of another one")
     off = abs(traces("source.1.wavelet=in.h5:/short") - traces()).max(0) / abs(whole).max()
     check(off.max() < 1e-4, f"a signal as long as the run: {off} off, 100 m and more away")
-    told = program.succeed(config, "source.1.wavelet=in.h5:/short", "maps.quantities=max").out
-    check("in.h5:/short is cut at" in told and "give it values for 2" in told, f"{told}")
+    printed = program.succeed(config, "source.1.wavelet=in.h5:/short", "maps.quantities=max").out
+    check("in.h5:/short is cut at" in printed and "give it values for 2" in printed, f"{printed}")
     check("is cut at" not in program.succeed(config, "maps.quantities=max").out, "a signal that goes on is warned of")
     with h5py.File(program.folder / "in.h5", "a") as file:
         file["long"][...] *= -1
-    told = program.run("-r", "auto", config, "time.steps=300")
-    check(told.code == 2 and "[source] wavelets" in told.err, f"a run goes on with another signal: {told}")
+    printed = program.run("-r", "auto", config, "time.steps=300")
+    check(printed.code == 2 and "[source] wavelets" in printed.err, f"a run goes on with another signal: {printed}")
     with h5py.File(program.folder / "in.h5", "a") as file:
         file["long"][...] *= -1
     kept = traces("time.dispersion=kept")
@@ -472,10 +472,10 @@ def check_maps(program, path, about, steps, removed):
         check(file["max"].id == file["VTKHDF/PointData/max"].id, f"{about}: /max is not VTK's")
         check([d[0].name for d in file["dft"].dims] == ["/frequency", "/z", "/y", "/x", "/part"], f"{about}: axes of /dft")
         check((file["max"].attrs["units"], file["dft"].attrs["units"]) == ("1", "s"), f"{about}: units")
-        told = re.search("^dft = (.*)", file.attrs["config"], re.M)[1]
+        printed = re.search("^dft = (.*)", file.attrs["config"], re.M)[1]
         window = [file.attrs["counted_" + name] for name in ("steps", "from", "until")]
         check(np.allclose(window, [len(steps), dt * steps[0], dt * (2 * steps[-1] - steps[-2])], 1e-12), f"{about}: counted {window}")
-        check([float(f) for f in told.split()] == frequencies.tolist(), f"{about}: the configuration says dft = {told}")
+        check([float(f) for f in printed.split()] == frequencies.tolist(), f"{about}: the configuration says dft = {printed}")
     check(np.array_equal(found["max"], fields.max(0)) and np.array_equal(found["min"], fields.min(0)), f"{about}: another max or min")
     off = abs(found["rms"] - np.sqrt((exact**2).mean(0))).max() / found["rms"].max()
     check(off < 1e-7 and np.ptp(found["rms"]) > 0, f"{about}: rms is {off} off")
@@ -525,10 +525,10 @@ def maps(program):
     program.config({**MAPS, **changes})
     program.succeed("-q", config)
     program.fail(2, ["[maps]", "max min rms"], "-r", "out/c.00000014.h5", config, "maps.quantities=max", "output.path=out/v")
-    told = program.succeed("-n", config).out
-    check(re.search(r"^maps: 0\.\d MiB of this rank's device memory, a file out/u\.maps\.hdf of 0\.\d MiB$", told, re.M), f"{told}")
-    told = ASIDE.findall(program.succeed(config, "maps.quantities=", "maps.dft=").out)
-    check(told and (program.folder / f"{told[0][2]}.maps.hdf").exists() and not (program.folder / "out/u.maps.hdf").exists(), f"{told}")
+    printed = program.succeed("-n", config).out
+    check(re.search(r"^maps: 0\.\d MiB of this rank's device memory, a file out/u\.maps\.hdf of 0\.\d MiB$", printed, re.M), f"{printed}")
+    printed = ASIDE.findall(program.succeed(config, "maps.quantities=", "maps.dft=").out)
+    check(printed and (program.folder / f"{printed[0][2]}.maps.hdf").exists() and not (program.folder / "out/u.maps.hdf").exists(), f"{printed}")
     for options, words in ((["from=9"], "no step of the run counts, which ends at"), (["dft=1e9"], "[maps] dft: 1e+09 Hz: the steps that"),
                            (["quantities=max mean"], "max, min and rms, or some of them"), (["every=0"], "an integer >= 1"),
                            (["dft=1 2 3 4 5 6 7 8 9"], "at most 8 numbers > 0"), (["from=1e-3", "until=1e-3"], "[maps] until: only after `from`")):
@@ -597,9 +597,9 @@ def parts(program):
     program.succeed("-q", flat, "report.file=r.json", np=3)
     check(report(program)["writer"]["bytes"] == program.field(3).size * 4, f"wrote {report(program)['writer']}")
     large = program.config({"grid.nx": 256, "grid.ny": 128, "grid.nz": 64})
-    told = [re.search(r"^output: .* of (\S+) MiB", program.succeed("-n", large, *more).out, re.M)[1]
+    printed = [re.search(r"^output: .* of (\S+) MiB", program.succeed("-n", large, *more).out, re.M)[1]
             for more in ([], ["output.box=0 127 3 66 0 63"], ["output.stride=2 2 4"])]
-    check(told == ["8.0", "2.0", "0.5"], f"a dry run tells of {told}")
+    check(printed == ["8.0", "2.0", "0.5"], f"a dry run tells of {printed}")
 
 
 # --- slow disks: gzip 9 of noise ------------------------------------------------------------------------------------
@@ -629,7 +629,7 @@ def back_pressure(program):
         # The few have two copies and a checkpoint at once, too; without a bound it would be some 15 fields.
         check(most - least < 5 * slab, f"{io}: {(most - least) / slab:.1f} slabs more for more output")
         check(found["phases"]["io_wait"] > 0 and found["phases"]["io"] >= found["phases"]["io_wait"],
-              f"{io}: no back-pressure told: {found['phases']}")
+              f"{io}: no back-pressure printed: {found['phases']}")
         with h5py.File(program.folder / "out/c.00000020.h5") as file:
             saved = 11 * slab + 4 * sum(a.size * 4 for a in file.values() if a.dtype == np.float32)
         check(found["writer"]["bytes"] == saved, f"{io}: wrote {found['writer']}, not {saved} bytes")
@@ -740,8 +740,8 @@ def two_runs(program):
         check(len(fields_of(program, "out/u")) == 5, f"{io}: saved {program.files()}")
         for path in program.folder.glob("out/u.*.hdf"):
             with h5py.File(path, "r") as file:
-                found, told = np.max(file["u"][...]), file.attrs["max"]
-            check(found == told, f"{io}, {path.name}: holds up to {found}, says {told}")
+                found, printed = np.max(file["u"][...]), file.attrs["max"]
+            check(found == printed, f"{io}, {path.name}: holds up to {found}, says {printed}")
 
 
 @case

@@ -165,10 +165,10 @@ def running(program):
     program.config(WAVE)
     with inside(program):
         for ranks in (1, 2):
-            with redirect_stdout(io.StringIO()) as out, warnings.catch_warnings(record=True) as told:
+            with redirect_stdout(io.StringIO()) as out, warnings.catch_warnings(record=True) as printed:
                 warnings.simplefilter("always")
                 run = st.run("run.ini", {"output.path": "out/v", "time.steps": 40, "grid.origin": (101, -7, 4)}, ranks)
-            check([str(one.message) for one in told] == run.warnings and {one.filename for one in told} <= {__file__}, f"{told}")
+            check([str(one.message) for one in printed] == run.warnings and {one.filename for one in printed} <= {__file__}, f"{printed}")
             check(out.getvalue().count("%") == 10 and "100 %" in out.getvalue(), f"progress: {out.getvalue()}")
             check(run.report["ranks"] == ranks and run.fields.steps[-1] == 40 and run.origin == (101, -7, 4), f"{run}")
         for code, words, keys in ((1, "[grid] nx", {"grid.nx": "abc"}), (2, "no/such/u", {"output.path": "no/such/u"}),
@@ -213,10 +213,10 @@ def warned(program):
     """The program's warnings reach who runs it: once, as Python's, in threads too; on a terminal as they are."""
     keys = {**LITTLE, "source.1.f0": 300, "receivers.every": 50}  # too high for the grid; too rare
     with inside(program):
-        with warnings.catch_warnings(record=True) as told, redirect_stdout(io.StringIO()) as out, ThreadPoolExecutor() as pool:
+        with warnings.catch_warnings(record=True) as printed, redirect_stdout(io.StringIO()) as out, ThreadPoolExecutor() as pool:
             warnings.simplefilter("always")
             runs = list(pool.map(lambda n: st.run({**keys, "output.path": f"t{n}"}, quiet=n == 1), range(2)))
-        said = sorted(str(one.message) for one in told)
+        said = sorted(str(one.message) for one in printed)
         check(any("points per wavelength" in line for line in said) and "warning" not in "".join(said), said)
         check(said == sorted(runs[0].warnings + runs[1].warnings) and runs[0].warnings == runs[1].warnings, f"{said} {runs}")
         check(out.getvalue().count("%") == 10, out.getvalue())
@@ -330,8 +330,8 @@ def models(program):
         check(st.Field(name).limits() == (u.min(), u.max()) and st.Field(name).spacing == (1, 1.5, 2), st.Field(name).summary())
         for label, units in (("vp", "m/s"), ("c0", "m/s"), ("in/Density", "kg/m3"), ("rho", "kg/m3"),
                              ("alpha_coeff", "dB/(MHz^y cm)"), ("u0", None)):
-            told = st.Field(st.write_model("units.h5", u + 2000, label, spacing=(1, 1.5, 2))).attributes
-            check(told.get("units") == units, f"{label}: {told}")
+            printed = st.Field(st.write_model("units.h5", u + 2000, label, spacing=(1, 1.5, 2))).attributes
+            check(printed.get("units") == units, f"{label}: {printed}")
         (program.folder / "units.h5").unlink()
         files = program.files()
         expect(["m.h5:/a: it is there already"], st.write_model, "m.h5", u, "a", beside=True)
@@ -976,12 +976,12 @@ def survey_geometry(program):
 
         once = sps(False)[2]
         other = once[0][:59] + "    3.00" + once[0][67:69] + "    7.00" + once[0][77:]  # receivers 3 to 7 of the same record
-        for lines, points, told in ((once + once, (1, 3, 5), "; 6 repeated"), ([once[0], other], (1, 3, 5, 7), "; 2 repeated"),
+        for lines, points, printed in ((once + once, (1, 3, 5), "; 6 repeated"), ([once[0], other], (1, 3, 5, 7), "; 2 repeated"),
                                     (once, (1, 3, 5), "")):
             Path("a.xps").write_text("".join(lines))
             shots = st.survey_from_sps("a.xps", "a.sps", "a.rps")
-            check(shots[0].receivers.tolist() == [[600 + n, 5 * n, 12] for n in points], f"{told}: {shots}")
-            check(shots.note.endswith("receivers left out" if told else "say none") and told in shots.note, shots.note)
+            check(shots[0].receivers.tolist() == [[600 + n, 5 * n, 12] for n in points], f"{printed}: {shots}")
+            check(shots.note.endswith("receivers left out" if printed else "say none") and printed in shots.note, shots.note)
         for twice, words in ((7, None), (5, "a.xps:1: receiver 5 of line 7 is in several places")):
             moved = sps(False)[1][twice - 1].replace("60", "61", 1)
             Path("b.rps").write_text(moved)
@@ -1098,12 +1098,12 @@ def kwave(program):
                                 for box in ([0, 1, 1, 2, 2, 2], [1, 1, 1, 41, 2, 2], [3, 1, 1, 2, 2, 2]))):
             write_kwave("in.h5", **changes)
             expect(["in.h5", word], st.from_kwave, "in.h5", "k")
-        for sizes, alphas, faces, width, told in (((10, 8, 0), (2, 2, 2), "aap", 10, "layers of 10 8 0 points along x y z: all have 10"),
+        for sizes, alphas, faces, width, printed in (((10, 8, 0), (2, 2, 2), "aap", 10, "layers of 10 8 0 points along x y z: all have 10"),
                                                   ((9, 9, 9), (2, 0, 2), "apa", 9, ""), ((5, 5, 5), (0, 0, 0), "ppp", None, "")):
             write_kwave("in.h5", **{f"pml_{a}_size": n for a, n in zip("xyz", sizes)}, **{f"pml_{a}_alpha": float(n) for a, n in zip("xyz", alphas)})
             keys = st.from_kwave("in.h5", "k")
             check([keys[f"boundary.{a}"][0] for a in "xyz"] == list(faces) and keys.get("boundary.width") == width, f"{sizes} {keys}")
-            check(keys.note == told, f"{keys.note}")
+            check(keys.note == printed, f"{keys.note}")
         for points, size, shape in (((40, 36, 1), (40, 1, 36), (36, 1, 40)), ((40, 1, 1), (1, 1, 40), (40, 1, 1))):  # 2D, 1D
             names, part = dict(zip(("Nx", "Ny", "Nz"), points)), np.s_[0, 0] if points[1] == 1 else np.s_[0]
             write_kwave("in.h5", **names, c0=c0[part], p0_source_flag=1, p0_source_input=p0[part], dx=2e-3,
@@ -1145,7 +1145,7 @@ def kwave(program):
 def kwave_strangers(program):
     """Files of both of k-wave-python's writers: the amplitude that each means, beside traces of its own solver."""
     with inside(program):
-        for name, told in (("kwave_pascals", "in Pa, by its writer: its greatest is 2000 Pa"),
+        for name, printed in (("kwave_pascals", "in Pa, by its writer: its greatest is 2000 Pa"),
                            ("kwave_density", "in kg/m3 a step, by its writer: its greatest is 2000 Pa"),
                            ("kwave_losses", "losses as at 1.25e+05 Hz")):
             path = SOURCE / f"tests/data/{name}.h5"
@@ -1155,7 +1155,7 @@ def kwave_strangers(program):
             with h5py.File(path) as file:
                 own = file["own_traces"][...]
             error = np.abs(run.receivers.u[1:] - own).max() / np.abs(own).max()
-            check(told in keys.note and error < (0.03 if name == "kwave_losses" else 0.012), f"{name}: {keys.note}, differs by {100 * error:.2f} %")
+            check(printed in keys.note and error < (0.03 if name == "kwave_losses" else 0.012), f"{name}: {keys.note}, differs by {100 * error:.2f} %")
 
 
 @case
@@ -1261,9 +1261,9 @@ def pictures(program):
             labels = {"patch": "receiver number", "oblique": "distance from the first", "well": "receiver depth z (m)", "few": "receiver at"}
             check(len(panels) == {"three": 3, "few": 2}.get(name, 1) and labels.get(name, "receiver x (m)") in said, f"{name}: {said}")
             check("source at x = 110.25, y = 0.5, z = 20 m, ricker of 100 Hz" in said and f"{len(points)} receivers" in said, f"{name}: {said}")
-            told = {"long_name": "gradient of the misfit with respect to the velocity", "units": "s/m"}
-            check(plot.label_of(told, "velocity") == told["long_name"], plot.label_of(told, "velocity"))
-            check(plot.label_of(told, "image") == f"image: {told['long_name']}", plot.label_of(told, "image"))
+            printed = {"long_name": "gradient of the misfit with respect to the velocity", "units": "s/m"}
+            check(plot.label_of(printed, "velocity") == printed["long_name"], plot.label_of(printed, "velocity"))
+            check(plot.label_of(printed, "image") == f"image: {printed['long_name']}", plot.label_of(printed, "image"))
             if name == "well":
                 check(panels[0].get_xlabel().startswith("time") and panels[0].yaxis_inverted(), "a well's depth")
             if name in ("patch", "three"):

@@ -234,9 +234,9 @@ def listed(program):
             check(len(names) > 15 and names <= known, f"docs/FILES.md does not name {sorted(names - known)} of {path.name}")
     for title, path in (("Saved fields", "out/u.00000025.hdf"), ("Maps", "out/u.maps.hdf"), ("Receivers", "out/u.receivers.h5"), ("Report", "r.json")):
         section = re.search(rf"^## {title}.*?(?=^## )", page, re.MULTILINE | re.DOTALL).group()
-        told = {n for cell in re.findall(r"^\| ([^|]*) \|", section, re.MULTILINE) for n in re.findall(r"`/?(?:\w+/)*(\w+)`", cell)}
+        printed = {n for cell in re.findall(r"^\| ([^|]*) \|", section, re.MULTILINE) for n in re.findall(r"`/?(?:\w+/)*(\w+)`", cell)}
         names = keys_of(json.loads((program.folder / path).read_text())) if title == "Report" else names_of(program.folder / path)
-        check(len(told) > 5 and told <= names, f"{path} holds no {sorted(told - names)}, which docs/FILES.md names")
+        check(len(printed) > 5 and printed <= names, f"{path} holds no {sorted(printed - names)}, which docs/FILES.md names")
 
 
 # --- the configuration of a file ------------------------------------------------------------------------------------

@@ -47,8 +47,8 @@ def other_keys(program):
     # Nor is the last field taken for saved where `every` would have had it saved: the run before had another one, or another path.
     for number, (every, options) in enumerate(((1, ["output.final=off"]), (5, ["parallel.io=server"]), (4, []), (20, []))):
         path = f"out/due{number}"
-        told = program.succeed("-n", "--restart", last, "run.ini", f"output.path={path}", f"output.every={every}", *options, np=2)
-        check(f"output: 1 file {path}." in told.out, f"dry run: {told}")
+        printed = program.succeed("-n", "--restart", last, "run.ini", f"output.path={path}", f"output.every={every}", *options, np=2)
+        check(f"output: 1 file {path}." in printed.out, f"dry run: {printed}")
         program.succeed("-q", "--restart", last, "run.ini", f"output.path={path}", f"output.every={every}", *options, np=2)
         check(same_bits(program.field(20, path), program.field(20, "out/ref")), f"{path}: other bits")
         check([step for step, _ in series_of(program, path)] == [20], f"{path}: {series_of(program, path)}")
@@ -105,8 +105,8 @@ def one_path(program, config, expected, ranks, io):
     check(contents(program) == before, f"{io}: a run that does not begin has moved files: {sorted(program.files())}")
     for number, newest in ((1, 12), (2, 12)):
         result = program.succeed(config, path, *OTHER, f"parallel.io={io}", **options)
-        told = MOVED.findall(result.out)
-        check(told == [("2", f"out/c.old{number}", str(newest))], f"{io}: start {number} said {told}: {result}")
+        printed = MOVED.findall(result.out)
+        check(printed == [("2", f"out/c.old{number}", str(newest))], f"{io}: start {number} said {printed}: {result}")
     for name in ("out/c.00000008.h5", "out/c.00000012.h5"):
         moved = (program.folder / name.replace("c.", "c.old1.")).read_bytes()
         check(moved == before[name], f"{io}: another {name} was moved aside")
@@ -226,12 +226,12 @@ def missing_axis(program):
     keys = {"grid.nx": 20, "grid.ny": 1, "grid.nz": 26, "equation.type": "wave", "time.steps": 8, "checkpoint.every_steps": 4,
             "boundary.z": "neumann", "source.1.position": "9 1e5 0.25", "source.1.f0": 50, "checkpoint.path": "out/flat"}
     config = program.config(keys, "flat.ini")
-    for position, told in (("9 1e5 0.25", True), ("9 1e5 1", False), ("9 3 24.5", True)):
+    for position, printed in (("9 1e5 0.25", True), ("9 1e5 1", False), ("9 3 24.5", True)):
         program.succeed("-q", config, f"source.1.position={position}")
         state = "out/flat.00000008.h5"
         program.succeed("-q", "-n", "--restart", state, config, f"source.1.position={position}", "grid.dy=77")
         said = b"[source.1] on a neumann face" in (program.folder / state).read_bytes()
-        check(said == told, f"source at {position}: of a neumann face: {said}")
+        check(said == printed, f"source at {position}: of a neumann face: {said}")
 
 
 def fall_back(program, config, good):
@@ -239,15 +239,15 @@ def fall_back(program, config, good):
     newest = bytearray((program.folder / good[8]).read_bytes())
     newest[len(newest) // 2] ^= 4  # in an array: seen when that is read
     (program.folder / good[8]).write_bytes(newest)
-    for broken, told in (([8], "step 4\n"), ([8, 4], "from the start")):
+    for broken, printed in (([8], "step 4\n"), ([8, 4], "from the start")):
         if 4 in broken:
             os.truncate(program.folder / good[4], 2000)
         result = program.succeed("--restart", "auto", config, "checkpoint.every_steps=0", np=3 if len(broken) == 1 else 0)
-        check(told in result.out, f"expected '{told.strip()}': {result}")
+        check(printed in result.out, f"expected '{printed.strip()}': {result}")
         check(result.out.count("\ndt = ") == 1 and "nothing is left" not in result.out, f"says too much: {result}")
         check(all(good[step] in result.out for step in broken) and "passed over" in result.out,
               f"does not say what was passed over: {result}")
-        check_same(program, "out/u", "out/ref", True, told)
+        check_same(program, "out/u", "out/ref", True, printed)
 
 
 if __name__ == "__main__":

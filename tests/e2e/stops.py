@@ -266,7 +266,7 @@ def check_traces(program, about, places, steps, path="out/u"):
     check(not temporaries(program), f"{about}: left {temporaries(program)}")
 
 
-def stacked_traces(program, keys):
+def traces_in_order(program, keys):
     """The shots of a 2D survey that step together, each of which has too many; alone, on 2 ranks, they fit."""
     with h5py.File(program.folder / "points.h5", "a") as file:
         file["flat"] = np.random.default_rng(6).random((19200, 3)) * [39, 0, 43]
@@ -317,7 +317,7 @@ def traces(program):
     for shot in 1, 2, 3:
         check_traces(program, f"shot {shot} of a survey", places, (0, 150, 300), f"s/{shot:04d}")
     traces_without_room(program, config)
-    stacked_traces(program, keys)
+    traces_in_order(program, keys)
 
 
 def traces_without_room(program, config):

@@ -162,8 +162,8 @@ def lines(program):
     # What a dry run finds fit a run makes: the folder PATH, and the one that is in.
     for path, fits in (("new/line", True), ("new/none/line", False)):
         if fits:
-            told = program.succeed("-n", config, f"output.path={path}").out
-            check(f"make the folder of [output] path = {path}/" in told and "checkpoint]" not in told, f"{path}: {told}")
+            printed = program.succeed("-n", config, f"output.path={path}").out
+            check(f"make the folder of [output] path = {path}/" in printed and "checkpoint]" not in printed, f"{path}: {printed}")
             program.succeed("-q", config, f"output.path={path}")
             shutil.rmtree(program.folder / "new")
         else:
@@ -185,7 +185,7 @@ def warned(program):
             again = args == ["--verbose"]
             wanted = [f"warning: 2 shots, first 0002 (shots.txt:2): {layers}", f"warning: 1 shot, first 0003 (shots.txt:3): {silent}"]
             check(all(log.count(text) == (not again) for text in wanted), f"{about} {args}: {log}")
-            check(log.count(layers) <= 1, f"{about} {args}: told twice: {log}")
+            check(log.count(layers) <= 1, f"{about} {args}: printed twice: {log}")
         errors = [row["warnings"] for row in table(program)]
         check([layers in text for text in errors] == [False, True, True, False], f"{about}: {errors}")
         check([silent in text for text in errors] == [False, False, True, False], f"{about}: {errors}")
@@ -237,7 +237,7 @@ ROWS = ["source.1.position='5.3 9 10'", "source.1.position='END 0 30.7' source.1
         "receivers.interpolation=linear sources.interpolation=linear"]
 
 
-def stacks(program, nx=70, **more):
+def prepare_batch(program, nx=70, **more):
     """Shots of a 2D survey step together, each with the bits of a run of its own; one that fails costs itself alone."""
     rng = np.random.default_rng(8)
     rows = [row.replace("END", str(nx - 10)) for row in ROWS]
@@ -299,24 +299,24 @@ def stacks(program, nx=70, **more):
 
 
 @case
-def stack(program):
-    stacks(program)
+def batch(program):
+    prepare_batch(program)
 
 
 @case
-def stack_cuda(program):
+def batch_cuda(program):
     program.skip_without_cuda()
-    stacks(program, 331, **{"device.backend": "cuda"})  # as wide as layers within the sweep take
+    prepare_batch(program, 331, **{"device.backend": "cuda"})  # as wide as layers within the sweep take
 
 
 @case
-def stack_cuda_packs(program):
+def batch_cuda_packs(program):
     program.skip_without_cuda()
-    stacks(program, 332, **{"device.backend": "cuda"})
+    prepare_batch(program, 332, **{"device.backend": "cuda"})
 
 
 @case
-def stack_cuda_lower_tiles(program):
+def batch_cuda_lower_tiles(program):
     """13 shots are more than tiles of 12 rows hold, and fewer than those of 16: the kernel takes tiles of other heights than its own."""
     program.skip_without_cuda()
     nx, nz = 601, 280
@@ -481,7 +481,7 @@ def thousand_rows(flat):
                 ["receivers.points=", "receivers.positions=in.h5:/at"], [f"source.1.f0={rng.uniform(30, 70):.3f}"],
                 ["sources.interpolation=linear", f"output.name=line {i}"],
                 ["source.1.position=", "source.1.f0=", "sources.positions=in.h5:/at", "sources.signals=in.h5:/signals",
-                 "sources.mode=impose"])[i % (6 if flat else 7)]  # one line that imposes, and none is stacked
+                 "sources.mode=impose"])[i % (6 if flat else 7)]  # one line that imposes, and none is in a batch
         rows.append(row + BROKEN.get(i, ([],))[0])
     return rows
 

@@ -163,7 +163,7 @@ static float expected_at(const double position[3], int64_t step, field_values *v
 
 typedef struct recording {
   int64_t first, last, end; /* steps: of the run, and the first that is no longer done */
-  int64_t batch_rows;       /* 0: as it comes */
+  int64_t buffer_rows;      /* 0: as it comes */
   int pass;                 /* steps between which a wavefront samples, but for the last */
   field_values *values;
   int64_t held; /* bytes that may be in memory: more lie in a file; 0: as it comes */
@@ -203,7 +203,7 @@ static void record_pass(sampler *m, int64_t step, int steps, float *memory, floa
   const receivers *r = m->of[0];
   wavefront_receivers pass;
   OK(sampler_of_pass(m, step, steps, &pass, &E));
-  assert_true(m->batched <= m->batch_rows);
+  assert_true(m->buffered <= m->buffer_rows);
   assert_true(pass.places == m->places && pass.row == r->row && pass.layer_begin == r->layer_begin);
   for (int k = 0; k < steps; k++)
     assert_true(!pass.samples[k] || (sampler_due(m, step + k + 1) && k < steps - 1));
@@ -236,9 +236,9 @@ static void check_empty(void) {
 /* Traces that are too many lie in a file that has no name, in blocks. */
 static void check_held(const receivers *r, recording how) {
   assert_true(r->in_file == (how.held > 0) && (r->held.mapped > 0) == (r->in_file && r->local > 0));
-  assert_true(r->in_file
-                  ? r->local == 0 || r->width * r->room * (int64_t)sizeof(float) <= how.held || r->width == 1
-                  : r->width >= r->local);
+  assert_true(r->in_file ? r->local == 0 || r->width * r->capacity * (int64_t)sizeof(float) <= how.held ||
+                               r->width == 1
+                         : r->width >= r->local);
   if (how.held) check_empty();
 }
 
@@ -287,7 +287,7 @@ static void record(const config *c, recording how, const char *path) {
   MPI_Barrier(MPI_COMM_WORLD); /* no rank has a file with a name any more: check_held */
   check_order(&m);
   check_memory(&m, device_before, pinned_before);
-  if (how.batch_rows && how.batch_rows < m.batch_rows) m.batch_rows = how.batch_rows;
+  if (how.buffer_rows && how.buffer_rows < m.buffer_rows) m.buffer_rows = how.buffer_rows;
   OK(dev->table->alloc(dev, (void **)&memory, bytes, MEMORY_DEVICE, &E));
   OK(dev->table->alloc(dev, (void **)&staging, bytes, MEMORY_PINNED, &E));
   for (int64_t step = how.first; step < how.end; step++) {
@@ -298,7 +298,7 @@ static void record(const config *c, recording how, const char *path) {
     assert_int_equal(sampler_due(&m, step), step % c->receivers_every == 0 && step <= how.last + time.extra);
     load_field(&b, memory, staging, step, how.values);
     OK(sampler_sample(&m, memory + slab_offset(&b, 0, 0, 0), step, &E));
-    assert_true(m.batched <= m.batch_rows);
+    assert_true(m.buffered <= m.buffer_rows);
   }
   check_held(&r, how);
   check_restored(&m);

@@ -29,6 +29,6 @@ int main(int argc, char **argv) {
   argc -= apart, argv += apart;
   if (argc != ranks + 1 || sscanf(argv[rank + 1], "%15[a-z],%d,%15s", doing, &step, waiting) != 3) return 1;
   if (watchdog_open(&w, apart ? MPI_COMM_SELF : MPI_COMM_WORLD, 1, 0, &e)) return puts(e.text), 1;
-  watchdog_tell(w, doing_of(doing), step);
+  watchdog_mark(w, doing_of(doing), step);
   for (;;) strcmp(waiting, "asleep") ? sched_yield() : pause();
 }

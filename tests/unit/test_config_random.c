@@ -27,15 +27,15 @@ static double random_number(const range *r) {
 }
 
 /* A place inside the grid; returns the length. */
-static int put_position(char *text, size_t room, const config *c) {
+static int put_position(char *text, size_t capacity, const config *c) {
   double place[3];
   const double last[3] = {(c->nx - 1) * c->dx, (c->ny - 1) * c->dy, (c->nz - 1) * c->dz};
   for (int axis = 0; axis < 3; axis++) place[axis] = c->origin[axis] + last[axis] * random_below(1001) / 1000;
-  return snprintf(text, room, "%.17g %.17g %.17g", place[0], place[1], place[2]);
+  return snprintf(text, capacity, "%.17g %.17g %.17g", place[0], place[1], place[2]);
 }
 
-static void put_positions(char *text, size_t room, const config *c, bool line) {
-  char *end = text + room;
+static void put_positions(char *text, size_t capacity, const config *c, bool line) {
+  char *end = text + capacity;
   for (int i = line ? 1 : random_below(9); i >= 0; i--) {
     text += put_position(text, (size_t)(end - text), c);
     text += sprintf(text, i > 0 && !line ? ", " : " ");
@@ -51,20 +51,20 @@ static void put_text(char *text, int length) {
   text[length] = '\0';
 }
 
-static void put_integer(char *text, size_t room, const config_key *k) {
+static void put_integer(char *text, size_t capacity, const config_key *k) {
   uint64_t span = (uint64_t)(k->max - k->min) >> random_below(60);
-  snprintf(text, room, "%lld", (long long)(k->min + (int64_t)(random_bits() % (span + 1))));
+  snprintf(text, capacity, "%lld", (long long)(k->min + (int64_t)(random_bits() % (span + 1))));
 }
 
 /* One of the spellings, or a number or dataset in place of it. */
-static void put_choice(char *text, size_t room, const config_key *k) {
+static void put_choice(char *text, size_t capacity, const config_key *k) {
   int known = 0;
   while (k->choices[known].name) known++;
   const choice *chosen = &k->choices[random_below(known)];
   if (chosen->form == FORM_WORD)
-    snprintf(text, room, "%s", chosen->name);
+    snprintf(text, capacity, "%s", chosen->name);
   else if (chosen->form == FORM_NUMBER)
-    snprintf(text, room, "%.17g", random_number(k->range));
+    snprintf(text, capacity, "%.17g", random_number(k->range));
   else {
     put_text(text, 1 + random_below(400));
     *text = 'f'; /* a blank alone would be no file */
@@ -75,29 +75,29 @@ static void put_choice(char *text, size_t room, const config_key *k) {
 }
 
 /* A value that the key takes, at least in some configuration like `c`. */
-static void put_value(char *text, size_t room, const config *c, const config_key *k) {
+static void put_value(char *text, size_t capacity, const config *c, const config_key *k) {
   if (k->kind == VALUE_LINE || k->kind == VALUE_POINTS)
-    put_positions(text, room, c, k->kind == VALUE_LINE);
+    put_positions(text, capacity, c, k->kind == VALUE_LINE);
   else if (k->choices)
-    put_choice(text, room, k);
+    put_choice(text, capacity, k);
   else if (k->kind == VALUE_INTEGER)
-    put_integer(text, room, k);
+    put_integer(text, capacity, k);
   else if (k->of_source && strcmp(k->name, "position") == 0)
-    put_position(text, room, c);
+    put_position(text, capacity, c);
   else if (strcmp(k->name, "box") == 0)
     for (int axis = 0; axis < 3; axis++) {
       const config_axis a = config_axis_given(c, axis);
       const double first = a.first + random_below(a.points) * a.spacing,
                    last = a.first + (a.points - 1) * a.spacing;
-      text += snprintf(text, room / 8, "%.17g %.17g ", fmin(first, 1e20), fmin(last, 1e20));
+      text += snprintf(text, capacity / 8, "%.17g %.17g ", fmin(first, 1e20), fmin(last, 1e20));
     }
   else if (k->whole)
-    snprintf(text, room, "%d %d %d", 1 + random_below(9), 1 + random_below(9), 1 + random_below(9));
+    snprintf(text, capacity, "%d %d %d", 1 + random_below(9), 1 + random_below(9), 1 + random_below(9));
   else if (k->kind == VALUE_NUMBERS)
     for (size_t i = k->most ? (size_t)random_below(8) : 0; i < k->size / sizeof(double); i++)
-      text += snprintf(text, room / 8, "%.17g ", random_number(k->range));
+      text += snprintf(text, capacity / 8, "%.17g ", random_number(k->range));
   else if (strcmp(k->name, "quantities") == 0)
-    snprintf(text, room, "%s", (const char *[]){"max", "rms min", "min max rms"}[random_below(3)]);
+    snprintf(text, capacity, "%s", (const char *[]){"max", "rms min", "min max rms"}[random_below(3)]);
   else
     put_text(text, 1 + random_below((int)k->size - 1 < 900 ? (int)k->size - 1 : 900));
 }

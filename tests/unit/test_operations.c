@@ -553,7 +553,7 @@ static void check_nu(mu_fields *m, uint64_t seed) {
   l.places_on_device = on_device(l.places, sizeof l.places);
   const sample_args a = {.field = nu.args.out,
                          .sigma = point(&nu, m->on[SIGMA], 0, 0, 0),
-                         .back = true,
+                         .adjoint = true,
                          .pitch = nu.slab.pitch,
                          .plane = nu.slab.plane,
                          .ny = nu.args.ny,

@@ -113,5 +113,5 @@ def words_of(key, value):
     parts = [part.tolist() if hasattr(part, "tolist") else part for part in value]
     texts = [words_of(key, part) for part in parts]
     if not texts or "" in texts:
-        raise Error(f"{key}: an empty sequence or part of one: it cannot be told from no value")
+        raise Error(f"{key}: an empty sequence or part of one: it looks like no value")
     return (", " if all(isinstance(part, (list, tuple)) for part in parts) else " ").join(texts)

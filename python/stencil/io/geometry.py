@@ -306,8 +306,8 @@ def write_survey(path, shots, config=None, within=False):
     last, counts = first + (points - 1) * spacing, points > 1
     line, beside_line, bent = counts[0] and not counts[1], 0, 0
     if where is None:
-        where, told = straight(shots, first[:2], last[0] - first[0]) if line else (Places(), "")
-        note += told
+        where, printed = straight(shots, first[:2], last[0] - first[0]) if line else (Places(), "")
+        note += printed
     cleared = "".join(f" receivers.{key}=" for key in ("line", "points") if key in keys.get("receivers", {}))
     beside, places, lines, left, most = str(Path(path).with_suffix(".h5")), {}, [], 0, 0
     numbers = [shot.number for shot in shots]

@@ -126,11 +126,11 @@ def watch(command, errors, quiet):
         os.close(its)
     try:
         for line in lines_of(ours, terminal):
-            told = line.replace("warning: ", "", 1)
-            if told != line and told not in warned:
-                warned.append(told)
+            printed = line.replace("warning: ", "", 1)
+            if printed != line and printed not in warned:
+                warned.append(printed)
                 if not terminal:
-                    warnings.warn(told, stacklevel=3)
+                    warnings.warn(printed, stacklevel=3)
             elif not terminal and not quiet and re.match(r" *\d+ %  ", line):
                 print(line, flush=True)
         return process.wait(), warned

@@ -216,7 +216,7 @@ def to_plain(path, out, names=(), fill=None):
     names: decoded volumes as float32, tables as float64. `fill`: what missing values become, in SI units. Returns lines
     that say what has changed."""
     check_kept(out, path)
-    told = []
+    printed = []
     with written(out) as temporary, open_hdf5(path) as file, h5py.File(temporary, "w") as to:
         found = []
         file.visititems(lambda name, node: found.append(name) if isinstance(node, h5py.Dataset) else None)
@@ -224,12 +224,12 @@ def to_plain(path, out, names=(), fill=None):
             if not isinstance(file.get(name), h5py.Dataset):
                 raise Error(f"{path} has no dataset /{name}")
             if file[name].dtype.kind in "iuf" and file[name].shape is not None:
-                told += write_plain(file, to, name, path, fill)
+                printed += write_plain(file, to, name, path, fill)
             elif names:
                 raise Error(f"{path}:/{name}: expected numbers, found {file[name].dtype}")
         if not len(to):
             raise Error(f"{path} has no dataset of numbers")
-    return told
+    return printed
 
 
 def write_plain(file, to, name, path, fill):

@@ -121,11 +121,11 @@ def gather(run, interval, shot):
     data["samples"], data["interval"], data["values"] = len(traces), interval, traces.T
     data["record"] = data["shot"] = shot
     note += delay(data, -1000 * t0)
-    where, told = world_of(run.config)
+    where, printed = world_of(run.config)
     where = where or Places()
     midpoints(data, run)
     coordinates(data, where.world(receivers.source_position)[0], where.world(receivers.position), run)
-    return text, binary, data, note + told
+    return text, binary, data, note + printed
 
 
 def delay(data, exact):
@@ -167,11 +167,11 @@ def to_segy(run, path, interval=None, shot=None):
     with written(path) as temporary, open(temporary, "wb") as file:
         for number, run in zip(numbers, runs):
             check_kept(path, run.receivers.path)
-            text, binary, data, told = gather(run, interval, number)
+            text, binary, data, printed = gather(run, interval, number)
             if first is None:
-                first, note = binary, told
+                first, note = binary, printed
                 file.write(text + binary.tobytes())
-            note = max(note, told, key=len)
+            note = max(note, printed, key=len)
             if any(binary[name] != first[name] for name in ("interval", "samples")):
                 raise Error(f"shot {number}: {binary['samples'][0]} samples of {binary['interval'][0]} us, the first shot has "
                             f"{first['samples'][0]} of {first['interval'][0]} us")
