@@ -1,4 +1,4 @@
-/* How the work of host kernels is cut into parts: each thread gets a range of the planes, cut into pieces (blocks of
+/* Cuts the work of host kernels into parts: each thread gets a range of the planes, cut into pieces (blocks of
  * rows). */
 #ifndef STENCIL_HOST_RANGE_H
 #define STENCIL_HOST_RANGE_H
@@ -14,11 +14,11 @@ enum {
       160, /* the same, of a column: the 44 rows of a group's stencil take 32 KiB with their neighbours */
   BLOCK_BYTES = 768 << 10, /* of input that a block may keep in the L2 cache */
   BLOCK_Y_LEAST = 8,       /* rows: fewer would mostly load their neighbours */
-  RANGE_PIECES = 8,        /* of a thread, so that a piece is no large part of a step for who waits for it; */
-  RANGE_ROWS = 32          /* but not for that of fewer rows */
+  RANGE_PIECES = 8,        /* at most, of a thread: small pieces shorten the wait for the last one, */
+  RANGE_ROWS = 32          /* but each has at least so many rows */
 };
 
-/* What a part computes: points x in [0, nx), y in [y_begin, y_end), z in [z_begin, z_end). */
+/* The points of a part: x in [0, nx), y in [y_begin, y_end), z in [z_begin, z_end). */
 typedef struct host_range {
   int y_begin, y_end, z_begin, z_end;
 } host_range;
@@ -76,9 +76,8 @@ static inline int host_range_pieces(const kernel_args *a, int threads) {
              : 1;
 }
 
-/* What part `part` of `parts` of a launch computes. With plenty of planes each thread has a range of planes, cut into
- * pieces where `parts` allows it. With few planes (a boundary launch has four) a part is rows of every plane. It may be
- * empty. */
+/* The range of part `part` of `parts`; it may be empty. With many planes each thread has a range of planes, cut into
+ * pieces where `parts` allows it. With few planes (a boundary launch has four) a part is rows of every plane. */
 static inline host_range host_range_of(const kernel_args *a, int part, int parts) {
   const int planes = a->z_end - a->z_begin;
   host_range range = {0, a->ny, a->z_begin, a->z_end};

@@ -1,5 +1,5 @@
-/* Images of new values in ghosts (ghosts.h). Every launcher of one step enqueues them behind the launch that stored the
- * values. There is no such launch where all ghosts keep their value.
+/* Stores images of new values in ghosts (ghosts.h). Every launcher of one step enqueues this behind the launch that
+ * stored the values, unless all ghosts keep their value.
  *
  *   row_ends     the ghosts of one row beyond a face in x
  *   store_pack   four ghosts in x of a row beyond a face in y or z

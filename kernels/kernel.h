@@ -1,4 +1,4 @@
-/* What a kernel is and what arguments it gets. The list kernels.def makes the table, the declarations and the tests. */
+/* A kernel and its arguments. The list kernels.def makes the table, the declarations and the tests. */
 #ifndef STENCIL_KERNEL_H
 #define STENCIL_KERNEL_H
 
@@ -13,9 +13,9 @@ extern "C" {
 
 enum { RADIUS = 4 }; /* reach of the stencil along each axis, points: ghosts beyond each face */
 enum face { FACE_X_LO, FACE_X_HI, FACE_Y_LO, FACE_Y_HI, FACE_Z_LO, FACE_Z_HI, FACE_COUNT };
-/* What the 4 ghosts beyond a face of the slab hold after a launch. */
+/* The values of the 4 ghosts beyond a face of the slab after a launch. */
 enum ghost_rule {
-  GHOST_KEEP, /* what they held: a fixed value, or planes that a neighbour sends */
+  GHOST_KEEP, /* unchanged: a fixed value, or planes that a neighbour sends */
   GHOST_ODD,  /* the points inside, reflected about the face's own point and negated; that point is held 0 */
   GHOST_EVEN, /* the points inside, reflected about the face's own point */
   GHOST_WRAP  /* the points at the other face of the axis, whose rule is the same */
@@ -34,13 +34,12 @@ enum { MEMORIES_MAX = 3 };
 /* Frequencies that maps can be of. */
 enum { MAP_FREQUENCIES = 8 };
 
-/* Terms that what multiplies the stencil may have besides, where the equation HAS_TERMS: of density, of absorption and,
- * on the way back, of the gradient. Fields are laid out as `in` and read at own points only. With B the stencil, in
- * this order (terms.h):
+/* Optional terms of an equation that HAS_TERMS: of density, of absorption and, in the adjoint, of the gradient. Fields
+ * are laid out as `in` and read at own points only. With B the stencil, in this order (terms.h):
  *   B = fma(-V, u, B)                                                           density
  *   g = fma(recalled, B, g)                                                     gradient
  *   r_l = fma(a_l, r_l, (b_l kappa) B), l = 0, 1 ...; B = B - (r_0 + r_1 ...)    absorption
- * and then as without them. What layers and sources add, x, comes after it:
+ * and then as without them. A layer term or source x is added after it:
  *   g = fma(recalled, x, g), r_l = fma(b_l kappa, x, r_l), out = fma(gain (1 - kappa sum b), x, out) */
 typedef struct kernel_terms {
   const float *density;        /* V; NULL: none */
@@ -53,9 +52,9 @@ typedef struct kernel_terms {
   float *gradient;       /* g, overwritten */
 } kernel_terms;
 
-/* Arguments of every kernel: update points x in [0, nx), y in [0, ny), z in [z_begin, z_end) of `out` from `in`. With
- * `stencil` the weighted sum of the 25 points (canonical order), m the media's factors at the point and `before` what
- * out held, which is u of its levels - 1 steps before where the equation has more than one, a kernel computes
+/* Arguments of every kernel: update points x in [0, nx), y in [0, ny), z in [z_begin, z_end) of `out` from `in`.
+ * `stencil` is the weighted sum of the 25 points (canonical order), m the media's factors at the point. `before` is the
+ * old value of out; of an equation of several levels it is u of levels - 1 steps before. A kernel computes
  *   out = EQUATION_next(stencil, m, u, before, 2)         (the equation's file, equations.def)
  * The pointers are to the slab's own point (0, 0, 0), aligned to 128 bytes; point (z, y, x) is at z * plane + y * pitch
  * + x. Ghosts of `in` at index -4..-1 and n..n+3 along each axis are readable, padding is not promised to hold numbers;
@@ -90,9 +89,8 @@ static inline bool kernel_is_batch(const kernel_args *args) {
 
 /* A host kernel does part `part` of `parts` of the work. The parts together write every point once. */
 typedef void host_kernel(const kernel_args *args, int part, int parts);
-/* A CUDA kernel's launcher enqueues the work on a cudaStream_t and returns a cudaError_t as int;
- * asynchronous. cudaErrorNotSupported says that this GPU, the driver or the program's code for them lacks what the kernel is
- * made of, also where there are no planes. */
+/* A CUDA kernel's launcher enqueues the work on a cudaStream_t and returns a cudaError_t as int; asynchronous.
+ * cudaErrorNotSupported, also for no planes: this GPU, the driver or the program's code lacks what the kernel needs. */
 typedef int cuda_kernel(const kernel_args *args, void *stream);
 
 /* What a kernel can do. */

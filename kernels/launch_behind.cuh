@@ -1,7 +1,6 @@
 /* Launches that start on the GPU while the launch before them in the stream ends ("programmatic dependent launch",
  * Hopper and later). This hides most of the one or two microseconds that a launch costs. The kernel keeps the order
- * itself: it calls await_launch_before before it touches what launches that may still run write, or overwrites what they
- * read.
+ * itself. It calls await_launch_before before it reads what earlier launches write, or overwrites what they read.
  *
  *   launch_behind         host: enqueues such a launch
  *   await_launch_before   device: waits until the launch before has ended
@@ -11,8 +10,8 @@
 
 #include <cuda_runtime.h>
 
-/* For which chips the code of a kernel was made that this process' device runs: 90 for Hopper. Of a later chip it is less
- * where it runs PTX of an older one, and lacks what the kernel leaves out for that one. */
+/* The chip that a kernel's code for this process' device was compiled for: 90 for Hopper. A later device may run PTX of
+ * an older chip, and then lacks what the kernel leaves out for that one. */
 struct compiled {
   int chip = 0;
   cudaError_t status;

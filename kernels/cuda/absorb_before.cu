@@ -1,9 +1,9 @@
 /* The launch before the interior kernel: the layer terms of layers along x.
  *
- * A lane takes one pack of an end of a row, and a warp both ends of as many rows as it has lanes for (three, of layers
- * of 20 points): the state of rows follows one another in memory, so that a warp reads and writes whole stretches of
- * it. Packs of high ends are turned round in registers; one code does both. What a pack needs of its neighbours lanes
- * pass on. Nothing of what is loaded is touched before all of it is asked for, or loads wait for one another. */
+ * A lane has one pack at an end of a row. A warp has both ends of as many rows as it has lanes for: three rows for
+ * layers of 20 points. The state of consecutive rows is contiguous, so a warp reads and writes whole stretches. Packs
+ * of high ends are reversed in registers, so that one code does both ends. Lanes exchange neighbours' values by
+ * shuffles. All loads are issued before the first is used, so that none waits for another. */
 #include "kernels/layers/absorb.cuh"
 #include "kernels/launch_behind.cuh"
 #include "stencil.cuh"
@@ -18,20 +18,19 @@ enum {
   BEFORE_BLOCKS = 4 /* resident on a multiprocessor */
 };
 
-/* How rows are cut. A block does rows of one plane. */
+/* How rows are divided among lanes. A block has rows of one plane. */
 struct row_cut {
   int end, row, rows; /* lanes for an end and for a row; rows a warp does */
   unsigned inverse;   /* 2^16 / row, rounded up */
 };
 
-/* The pack of a lane; its points are counted inward. With WHOLE all packs lie in the layer and on 16 bytes of the
- * state.
- */
+/* The pack of a lane; its points are counted inward. WHOLE: every pack lies in the layer, and its state is aligned to
+ * 16 bytes. */
 template <bool WHOLE> struct row_pack {
   const absorb_axis &s;
   bool high, outermost, innermost;
-  int row, inward, outward; /* row: of the warp's; in- and outward: the lanes beside */
-  int x, column;            /* of the pack's first point in memory, in a row and in a row of the state */
+  int row, inward, outward; /* row: among the warp's rows; inward, outward: the lanes of the packs beside */
+  int x, column;            /* the pack's first point, in a row of the field and in a row of the state */
   unsigned in_layer;        /* bits, inward */
   float psi_a[PACK], psi_b[PACK], zeta_a[PACK], zeta_b[PACK];
 
@@ -43,7 +42,8 @@ template <bool WHOLE> struct row_pack {
     inward = high ? lane - 1 : lane + 1, outward = high ? lane + 1 : lane - 1;
     const int number = high ? cut.row - 1 - in_row : in_row;
     outermost = number == 0, innermost = number == cut.end - 1;
-    const int past = !WHOLE && high ? (PACK - nx % PACK) % PACK : 0; /* the face, in the outermost pack */
+    /* points of the outermost pack beyond the face */
+    const int past = !WHOLE && high ? (PACK - nx % PACK) % PACK : 0;
     const int first = number * PACK - past;
     x = high ? nx - PACK - first : first;
     column = high ? x - (nx - s.hi) + s.lo : x;
@@ -60,7 +60,7 @@ template <bool WHOLE> struct row_pack {
       zeta_a[n] = in ? zeta[n] : 0, zeta_b[n] = in ? zeta[width + n] : 0;
     }
   }
-  /* From memory's order to inward, or back. */
+  /* From the order in memory to the inward order, or back. */
   __device__ __forceinline__ void reverse(float to[PACK], const float from[PACK]) const {
 #pragma unroll
     for (int n = 0; n < PACK; n++) to[n] = high ? from[PACK - 1 - n] : from[n];
@@ -89,13 +89,13 @@ template <bool WHOLE> struct row_pack {
   }
 };
 
-/* What a pack needs from memory, in memory's order; `next`: the pack of u past the layer, for the innermost. 0 where
- * there is no row. */
+/* The operands of a pack, in the order in memory. next: the pack of u past the layer, for the innermost pack. All are 0
+ * where there is no row. */
 struct before_operands {
   float u[PACK], next[PACK], psi[PACK], layer_term[PACK];
 };
 
-/* u of the pack and of those beside it, inward. u is 0 beyond the face. By all lanes of the warp. */
+/* Fills u with the pack and its two neighbours, inward; u is 0 beyond the face. All lanes of the warp call it. */
 template <bool WHOLE>
 static __device__ __forceinline__ void gather(float u[3 * PACK], const row_pack<WHOLE> &p,
                                               const before_operands &o) {
@@ -110,8 +110,8 @@ static __device__ __forceinline__ void gather(float u[3 * PACK], const row_pack<
   }
 }
 
-/* d(psi)/ds at the points of a pack; psi: theirs, behind which it puts those of the next three points. By all lanes of
- * the warp. */
+/* Computes d(psi)/ds at the points of a pack. psi: of the pack; appends the next three. All lanes of the warp call
+ * it. */
 template <bool WHOLE>
 static __device__ __forceinline__ void slopes(float slope[PACK], float psi[PACK + ABSORB_BEYOND],
                                               const row_pack<WHOLE> &p) {
@@ -138,7 +138,7 @@ static __global__ void __launch_bounds__(BEFORE_BLOCK, BEFORE_BLOCKS)
       a.layer_terms + absorb_layer_term_at(&layer_terms, a.field.ny, p.high, {z, y, p.x});
   const float *u_at = a.field.in + ((ptrdiff_t)a.field.plane * z + (ptrdiff_t)a.field.pitch * y + p.x);
   before_operands o = {};
-  await_launch_before(); /* coefficients never change */
+  await_launch_before(); /* before this only coefficients are read, which never change */
   admit_next_launch();
   if (exists) {
     stencil::load(o.u, u_at);
@@ -146,7 +146,7 @@ static __global__ void __launch_bounds__(BEFORE_BLOCK, BEFORE_BLOCKS)
     p.get(o.psi, s.psi_in + at);
     stencil::load(
         o.layer_term,
-        layer_terms_at); /* a pack of no layer's points may be another row's: nobody uses its layer terms */
+        layer_terms_at); /* a pack without layer points may be another row's: its layer terms are unused */
   }
   float u[3 * PACK], psi[PACK + ABSORB_BEYOND], slope[PACK], zeta[PACK], layer_term[PACK];
   gather(u, p, o);
@@ -170,7 +170,7 @@ static __global__ void __launch_bounds__(BEFORE_BLOCK, BEFORE_BLOCKS)
   p.put(layer_terms_at, layer_term);
 }
 
-/* The cut of a launch; a has layers along x. */
+/* The division for a launch whose arguments have layers along x. */
 static row_cut row_cut_of(const absorb_args &a) {
   row_cut s = {};
   const int past = (PACK - a.field.nx % PACK) % PACK;
@@ -184,7 +184,7 @@ static row_cut row_cut_of(const absorb_args &a) {
 
 extern "C" int absorb_cuda_before(const absorb_args *args, void *stream) {
   using namespace absorbing;
-  constexpr int GRID_MAX = 65535; /* planes that a launch may have */
+  constexpr int GRID_MAX = 65535; /* planes of a launch */
   const kernel_args &f = args->field;
   absorb_args a = *args;
   if (a.axis[0].lo + a.axis[0].hi == 0) return cudaSuccess;

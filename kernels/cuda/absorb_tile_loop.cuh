@@ -4,7 +4,8 @@
  *   a thread:   what it alone needs, one or two iterations ahead, by copies of its own
  *   an iteration:  wait full ─ own points of the tile four rows on into registers ─ neighbours from the tile ─ empty
  *
- * A warp owns a row of 128 points, a thread a pack of 4, whose four rows before and after it it has in registers. */
+ * A warp owns a row of 128 points, a thread a pack of 4. A thread keeps u of the four rows before and after its pack in
+ * registers. */
 #ifndef STENCIL_ABSORB_TILE_LOOP_CUH
 #define STENCIL_ABSORB_TILE_LOOP_CUH
 
@@ -23,14 +24,14 @@ enum {
   LAYER_BLOCKS = 2, /* resident on a multiprocessor */
   LAYER_THREADS = LAYER_WARPS * LANES,
   TILE_X = LANES * PACK,
-  BOX = TILE_X * (LAYER_WARPS + 2 * RADIUS), /* floats: a tile and the rows beside it */
-  SIDE = RADIUS * LAYER_WARPS,               /* the columns at one side of it */
+  BOX = TILE_X * (LAYER_WARPS + 2 * RADIUS), /* floats: a tile and its halo rows */
+  SIDE = RADIUS * LAYER_WARPS,               /* the halo columns at one side */
   SLOT = BOX + 2 * SIDE,
   SLOTS = 8,
-  AHEAD = SLOTS - RADIUS - 2, /* tiles that are asked for before they are needed */
-  OPERANDS = 10               /* packs of a thread's own, of one iteration or of several */
+  AHEAD = SLOTS - RADIUS - 2, /* tiles fetched in advance */
+  OPERANDS = 10               /* packs for a thread's own operands */
 };
-/* What a thread alone needs in an iteration; from ZETA_Y on: where two layers cross, of the layer along y. */
+/* The operands of a thread in an iteration; from ZETA_Y on, of the layer along y, where two layers cross. */
 enum operand { BEFORE, ZETA, OUT, MEDIUM, LAYER_TERM, ZETA_Y, BEFORE_Y };
 static_assert((int)BEFORE_Y + ABSORB_BEYOND + 1 == OPERANDS && 2 * (LAYER_TERM + 1) == OPERANDS,
               "one iteration, or two");
@@ -38,32 +39,33 @@ static_assert((int)BEFORE_Y + ABSORB_BEYOND + 1 == OPERANDS && 2 * (LAYER_TERM +
 constexpr int RING_FLOATS = SLOTS * SLOT, OWN_FLOATS = OPERANDS * LAYER_THREADS * PACK;
 constexpr size_t LAYER_SHARED = sizeof(float) * (RING_FLOATS + OWN_FLOATS) + sizeof(barrier) * 2 * SLOTS;
 
-/* u in boxes across the axis of a tile loop, and the columns beside them. No ghosts beyond layers: what lies outside a
- * map comes as 0, as they are, without a read of memory. x, y, z: point (0, 0, 0) in the maps. */
+/* The maps of u: a tile across the axis of the loop, and its halo columns. The maps leave out the ghosts beyond layers.
+ * These are 0, and the copy engine stores 0 outside a map without reading memory. x, y, z: point (0, 0, 0) in the
+ * maps. */
 struct tile_maps {
   CUtensorMap plane, side;
   int x, y, z;
 };
 
-/* The rows of a tile loop: `count` along the axis, the first at (z, y, x), and `rows` across; i: in a layer, from its
- * outer edge. Along y it stores `images` in z. */
+/* The rows of a tile loop: `count` along the axis, the first at (z, y, x), and `rows` across. i: of the first row, from
+ * the layer's outer edge. images: a loop along y stores images in z. */
 struct tile_range {
   int i, count, z, y, x, rows;
   bool images;
 };
 
-/* A thread on its way along axis 1 (y) or 2 (z), up or down. It asks for its own operands OPERAND_AHEAD iterations
- * ahead. FLAT: through a batch along z, whose rows do not look at each other (kernel_args.flat). */
+/* The loop of one thread along axis 1 (y) or 2 (z), up or down. It copies its own operands OPERAND_AHEAD iterations
+ * ahead. FLAT: the rows are those of a batch, without an arm along y (kernel_args.flat). */
 template <int AXIS, int INWARD, int OPERAND_AHEAD, bool FLAT> struct tile_loop {
   static constexpr int HALO = FLAT ? 0 : RADIUS; /* rows of a tile before and after its own */
   static constexpr int TILE = TILE_X * (LAYER_WARPS + 2 * HALO);
   const kernel_args &f;
   const tile_maps &maps;
   const tile_range c;
-  float *ring, *own; /* tiles; the thread's operands */
+  float *ring, *own; /* ring buffer of tiles; the thread's operands */
   barrier *full, *empty;
   int lane, row, lanes; /* lanes: points of the pack that exist, < 1: none */
-  ptrdiff_t step, at;   /* from row to row; the pack in row 0 */
+  ptrdiff_t step, at;   /* floats from row to row; of the pack in row 0 */
   float u[2 * RADIUS + 1][PACK];
 
   __device__ __forceinline__ tile_loop(const kernel_args &args, const tile_maps &m, const tile_range &where,
@@ -81,7 +83,7 @@ template <int AXIS, int INWARD, int OPERAND_AHEAD, bool FLAT> struct tile_loop {
   __device__ __forceinline__ int y() const { return c.y + (AXIS == 2 ? row : 0); }
   __device__ __forceinline__ int z() const { return c.z + (AXIS == 1 ? row : 0); }
 
-  /* Starts the copy of tile j: row j - 4 of the loop. By one thread. */
+  /* Starts the copy of tile j, row j - 4 of the loop. One thread calls it. */
   __device__ __forceinline__ void fetch(int j) {
     if (j >= c.count + 2 * RADIUS) return;
     const int slot = j % SLOTS, along = INWARD * (j - RADIUS);
@@ -110,7 +112,7 @@ template <int AXIS, int INWARD, int OPERAND_AHEAD, bool FLAT> struct tile_loop {
   __device__ __forceinline__ float *operand(int t, int o) const {
     return own + (t % OPERAND_AHEAD * (OPERANDS / OPERAND_AHEAD) + o) * (LAYER_THREADS * PACK);
   }
-  /* Starts the copy of those points of a pack whose bits are set. */
+  /* Starts the copy of an operand: of the whole pack, or of the points whose bits are set. */
   __device__ __forceinline__ void ask(int t, int o, const float *from, bool pack, unsigned points) const {
     float *to = operand(t, o);
     if (pack) return __pipeline_memcpy_async(to, from, sizeof(float4));
@@ -118,7 +120,7 @@ template <int AXIS, int INWARD, int OPERAND_AHEAD, bool FLAT> struct tile_loop {
     for (int n = 0; n < PACK; n++)
       if (points >> n & 1) __pipeline_memcpy_async(to + n, from + n, sizeof(float));
   }
-  /* The copies of an iteration are those between two calls of this. */
+  /* Ends the group of copies of an iteration. */
   __device__ __forceinline__ void asked() const {
     __pipeline_commit();
   }
@@ -146,7 +148,7 @@ template <int AXIS, int INWARD, int OPERAND_AHEAD, bool FLAT> struct tile_loop {
     if (threadIdx.x == 0)
       for (int j = 0; j < SLOTS; j++) fetch(j);
   }
-  /* Up to where the first iteration can begin. */
+  /* Reads the rows that the first iteration needs. */
   __device__ __forceinline__ void start() {
 #pragma unroll
     for (int j = 0; j < 2 * RADIUS; j++) {
@@ -157,7 +159,7 @@ template <int AXIS, int INWARD, int OPERAND_AHEAD, bool FLAT> struct tile_loop {
     if (threadIdx.x == 0)
       for (int j = SLOTS; j < 2 * RADIUS + AHEAD; j++) fetch(j);
   }
-  /* Begins iteration t: the tile four rows on is there. */
+  /* Begins iteration t: waits for the tile four rows on. */
   __device__ __forceinline__ void arrive(int t) {
     if (lane == 0 && row == t % LAYER_WARPS) fetch(t + 2 * RADIUS + AHEAD);
     __syncwarp();
@@ -167,7 +169,8 @@ template <int AXIS, int INWARD, int OPERAND_AHEAD, bool FLAT> struct tile_loop {
   __device__ __forceinline__ void look(float v[PACK], const float *centre, int r) const {
     stencil::load(v, centre + r * TILE_X);
   }
-  /* The stencils of the pack, in the canonical order; in_row: it and 4 neighbours on both sides. */
+  /* Computes the stencil of each point of the pack, in the canonical order. in_row: receives the pack and 4 neighbours
+   * on both sides. */
   __device__ __forceinline__ void stencil_of(float sum[PACK], float in_row[PACK + 2 * RADIUS], int t) const {
     const float *centre = tile(t + RADIUS), *sides = ring + (t + RADIUS) % SLOTS * SLOT + BOX + row * RADIUS;
     float near[PACK], far[PACK];

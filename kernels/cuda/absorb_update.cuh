@@ -8,29 +8,29 @@
 
 namespace absorbing {
 
-/* Two floats on 8 bytes. */
+/* Loads two floats, aligned to 8 bytes. */
 static __device__ __forceinline__ void load_pair(float v[2], const float *from) {
   const float2 p = *reinterpret_cast<const float2 *>(from);
   v[0] = p.x, v[1] = p.y;
 }
 
-/* Rows of a tile loop along z may lie in a layer along y, too, or be those of a batch (kernel_args.flat). */
+/* The rows of a tile loop along z: in no other layer, also in a layer along y, or of a batch (kernel_args.flat). */
 enum row_kind { PLAIN, ACROSS, BATCH_ROWS };
 
-/* Which terms there are: none; density and absorption; on the way back, too. */
+/* The terms of the equation: none, those of density and absorption, those of the adjoint too. */
 enum terms_of { NO_TERMS, FORWARD_TERMS, GRADIENT_TERMS };
 
-/* Through a layer along AXIS. PACKS: rows are whole packs. */
+/* Updates a thread's points in a layer along AXIS. PACKS: rows are whole packs. */
 template <enum equation Q, terms_of TERMS, int AXIS, int INWARD, bool PACKS, row_kind ROWS>
 struct layer_update {
   static constexpr bool CROSSING = ROWS == ACROSS;
   static constexpr int OPERAND_AHEAD =
-      CROSSING ? 1 : 2; /* ahead: where layers cross, shared memory holds one iteration */
+      CROSSING ? 1 : 2; /* where layers cross, shared memory holds the operands of one iteration only */
   const absorb_args &a;
   const absorb_axis &s;
   tile_loop<AXIS, INWARD, OPERAND_AHEAD, ROWS == BATCH_ROWS> w;
   ptrdiff_t state_step, state;           /* as step and at, of the state */
-  ptrdiff_t layer_term_step, layer_term; /* ... of the layer terms of layers along x */
+  ptrdiff_t layer_term_step, layer_term; /* ... of the layer terms along x */
   bool has_layer_term;                   /* has the pack points in a layer along x? */
   float psi[ABSORB_BEYOND + 1][PACK];    /* of this row and those after it */
 
@@ -50,11 +50,11 @@ struct layer_update {
     layer_term_step = INWARD * (ptrdiff_t)layer_terms.pitch * (AXIS == 1 ? 1 : f.ny);
     has_layer_term = w.lanes > 0 && (low || (sx.hi > 0 && x + PACK > f.nx - sx.hi));
   }
-  /* psi[i + k] of iteration t before this step; past the layer its last, which counts 0 times. */
+  /* psi[i + k] of iteration t before this step; past the layer the last value, whose coefficient is 0. */
   __device__ __forceinline__ const float *remembered(int t, int k) const {
     return s.psi_in + (state + (min(w.c.i + t + k, a.width - 1) - w.c.i) * state_step);
   }
-  /* CROSSING: starts the copies of what add_along_y reads. */
+  /* CROSSING: starts the copies of the operands of add_along_y. */
   __device__ __forceinline__ void ask_along_y(int t) const {
     const absorb_axis &sy = a.axis[1];
     const unsigned points = PACKS ? 0 : w.existing();
@@ -83,19 +83,19 @@ struct layer_update {
     for (int n = 0; n < PACK; n++)
       psi[k][n] = absorb_psi(psi_a, psi_b, a.difference, &w.u[RADIUS + k][n], PACK, before[n]);
   }
-  /* CROSSING: the row's place in the layer along y; rows past the grid, which store nothing, have the last one's. */
+  /* CROSSING: the row's place in the layer along y. Rows past the grid store nothing and get the last row's place. */
   __device__ __forceinline__ absorb_place place_along_y() const {
     return absorb_locate(&a.axis[1], min(w.y(), a.field.ny - 1));
   }
-  /* CROSSING: where psi[i + k] of the layer along y is, in iteration t. */
+  /* CROSSING: the place of psi[i + k] of the layer along y, in iteration t. */
   __device__ __forceinline__ ptrdiff_t state_along_y(int t, int k) const {
     const absorb_axis &sy = a.axis[1];
     const absorb_place p = place_along_y();
     const int row = (w.z() + t * INWARD) * (sy.lo + sy.hi) + absorb_stored(&sy, a.width, p, p.i + k);
     return (ptrdiff_t)row * a.field.nx + w.x();
   }
-  /* CROSSING: adds what the layer along y adds, and stores its psi and zeta. Two points at a time: four would need too
-   * many registers. */
+  /* CROSSING: adds the layer term along y and stores its psi and zeta. It does two points at a time: four need too many
+   * registers. */
   __device__ __forceinline__ void add_along_y(int t, float sum[PACK]) const {
     const absorb_axis &sy = a.axis[1];
     const absorb_place p = place_along_y();
@@ -140,7 +140,7 @@ struct layer_update {
 #pragma unroll
     for (int n = 0; n < PACK; n++) sum[n] = layer_term_x[n];
   }
-  /* TERMS: of a pack (terms.h). They come from global memory; lines of the next iteration are prefetched meanwhile. */
+  /* TERMS: the terms of a pack (terms.h), from global memory. It prefetches the lines of the next iteration. */
   struct terms_pack {
     float V[PACK], kappa[PACK], recalled[PACK], g[PACK], r[MEMORIES_MAX][PACK];
   };
@@ -169,7 +169,7 @@ struct layer_update {
     const kernel_terms &t = a.field.terms;
     constexpr bool G = TERMS == GRADIENT_TERMS;
     terms_point p = {k.V[n], k.kappa[n], k.recalled[n], k.g[n], {k.r[0][n], k.r[1][n], k.r[2][n]}};
-    /* without density V is 0, which changes nothing; counts by branches that no warp divides at */
+    /* without density V is 0, which changes nothing; the branches on counts are uniform */
     const float with_V = t.density ? terms_bracket(&t, true, 0, false, stencil, u, &p) : stencil;
     const float bracket = G ? terms_bracket(&t, false, 0, true, with_V, u, &p) : with_V;
     float all = bracket, gain = terms_gain(&t, 0, G, point_gain(Q, m), layer_term, &p);
@@ -224,7 +224,7 @@ struct layer_update {
       w.await_own();
       look_up(along, t);
       add_along_y(t, along);
-      ask_along_y(t + OPERAND_AHEAD); /* with the rest of that iteration's group; here, to have more time */
+      ask_along_y(t + OPERAND_AHEAD); /* part of that iteration's group; issued here, to have more time */
     }
     w.release(t + RADIUS);
     w.await_own();
@@ -271,7 +271,7 @@ struct layer_update {
     for (int k = 1; k <= ABSORB_BEYOND; k++)
       if (k <= beyond) w.put(s.psi_out + (state + (t + k) * state_step), psi[k], PACKS, points);
   }
-  /* Images in z of the rows that it has stored along y. */
+  /* Stores images in z of the rows of a loop along y. */
   __device__ __forceinline__ void store_images() const {
     const kernel_args &f = a.field;
     if (w.lanes < 1 || !ghosts_touch(w.z(), f.nz, f.ghosts[FACE_Z_LO], f.ghosts[FACE_Z_HI])) return;

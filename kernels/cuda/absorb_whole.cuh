@@ -1,8 +1,9 @@
-/* Whole points in absorbing layers along y and z: the stencil and the layer in one visit, 32 bytes a point instead of
- * the 16 of the interior kernel and 32 of a second visit. Blocks go through the layers, inward (absorb_tile_loop.cuh),
- * with psi of four rows in registers. A launch before has left what layers along x add (absorb_cuda_before). Walks run
- * in the shadow of the interior kernel on what it leaves free (bulk_tensor_launch.cuh: choose): along z first, of them
- * those where layers cross, which take longest. The last blocks store images in z, which would else cost a launch. */
+/* Updates the points in absorbing layers along y and z, stencil and layer in one visit. That moves 32 bytes a point.
+ * The interior kernel and a second visit would move 16 and 32. Blocks loop over tiles inward through the layers
+ * (absorb_tile_loop.cuh), with psi of four rows in registers. An earlier launch has computed the layer terms along x
+ * (absorb_cuda_before). The launch runs beside the interior kernel, because alone its few blocks would leave most of
+ * the device idle. For it `choose` (bulk_tensor_launch.cuh) leaves multiprocessors free. Loops along z come first, of
+ * them those where layers cross, which take longest. The last blocks store images in z, which saves a launch. */
 #ifndef STENCIL_ABSORB_WHOLE_CUH
 #define STENCIL_ABSORB_WHOLE_CUH
 
@@ -13,10 +14,11 @@
 namespace absorbing {
 
 enum {
-  WHOLE_MEDIA = 1, /* media of an equation, at most: there is room for the copies of one */
-  WHOLE_PIECE = 7, /* points of a piece of a layer, at least: it begins with eight rows that it only reads */
+  WHOLE_MEDIA = 1, /* media of an equation at most: shared memory holds the copies of one */
+  /* points of a piece of a layer at least: each piece first reads eight rows that it does not update */
+  WHOLE_PIECE = 7,
   WHOLE_CROSSING = 5, /* the same where layers cross: an iteration takes twice as long there */
-  WHOLE_ENOUGH = 100  /* blocks: where there are fewer, layers are cut into pieces. More pieces read more. */
+  WHOLE_ENOUGH = 100  /* blocks: with fewer, layers are cut into pieces, though these read more */
 };
 
 /* The layers along y and z of a launch. */
@@ -25,8 +27,8 @@ struct whole_layers {
   unsigned tiles_x;
   unsigned low; /* tiles of rows in the low layer along y */
   layers crossing, along_z, along_y;
-  unsigned image_rows; /* with images in z that the interior kernel has not stored: s.y.between(), or 0 */
-  bool concurrent;     /* the launch before is of the same step, and of other points */
+  unsigned image_rows; /* rows whose images in z the interior kernel does not store: s.y.between(), or 0 */
+  bool concurrent;     /* the launch before is of the same step and of other points */
   __host__ __device__ unsigned layer_blocks() const {
     return crossing.blocks() + along_z.blocks() + along_y.blocks();
   }
@@ -54,7 +56,7 @@ static __device__ __forceinline__ void update_along_y(const absorb_args &a, cons
                                              shared);
 }
 
-/* Images in z of what the interior kernel has stored, a pack a thread. */
+/* Stores images in z of points that the interior kernel has stored, a pack a thread. */
 static __device__ __forceinline__ void store_images(const absorb_args &a, const whole_layers &s,
                                                     unsigned block) {
   const kernel_args &f = a.field;
@@ -76,8 +78,7 @@ struct whole_maps {
 
 /* --- launches ----------------------------------------------------------------------------------------------- */
 
-/* With `concurrent` it runs beside the launch before it, but ends after that one. It lets no later launch start early:
- * the blocks of such a launch would keep too little L1 cache to their end. */
+/* With `concurrent` it runs beside the launch before it, and ends after that one. */
 template <enum equation Q, terms_of TERMS, bool PACKS, bool BATCH>
 static __global__ void __launch_bounds__(LAYER_THREADS, LAYER_BLOCKS)
     whole(const __grid_constant__ absorb_args a, const __grid_constant__ whole_layers s,
@@ -101,7 +102,7 @@ static __global__ void __launch_bounds__(LAYER_THREADS, LAYER_BLOCKS)
 #endif
 }
 
-/* Cuts layers of `width` points into pieces of at least `least` points. It assumes two layers. */
+/* Cuts each layer of `width` points into pieces of at least `least` points, for two layers. */
 inline layers cut_layers(const span &s, unsigned tiles, int width, int least) {
   layers l = {s.boxes(), tiles, 1};
   while (2 * l.tiles * l.pieces < WHOLE_ENOUGH && (int)(l.pieces + 1) * least <= width) l.pieces++;
@@ -122,7 +123,7 @@ inline whole_layers whole_layers_of(const absorb_args &a) {
   return s;
 }
 
-/* The cost of the blocks, for the plan of the interior kernel that runs beside them. */
+/* The cost of the layers' blocks, for the cut of the interior kernel beside them. */
 inline bulk_tensor::concurrent_blocks cost_of(const whole_layers &s, int width) {
   constexpr double ROW = 800; /* ns a row, beside the interior kernel */
   const layers *const kinds[] = {&s.crossing, &s.along_z, &s.along_y};
@@ -131,7 +132,8 @@ inline bulk_tensor::concurrent_blocks cost_of(const whole_layers &s, int width) 
   return {(int)s.layer_blocks(), LAYER_BLOCKS, all / std::max(1u, s.layer_blocks())};
 }
 
-/* u with its ghosts, but for those beyond the layer at the low or high end of an axis; *at: point 0 along it. */
+/* Leaves the ghosts beyond the layer at the low or high end of an axis out of a map of u. *at: point 0 along the
+ * axis. */
 inline void leave_out(bool low, bool high, ptrdiff_t stride, size_t *points, const float **first, int *at) {
   *at = low ? 0 : RADIUS;
   if (low) *first += RADIUS * stride, *points -= RADIUS;

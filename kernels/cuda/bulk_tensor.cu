@@ -1,13 +1,12 @@
-/* bulk_tensor: its shapes, for equations of 0, 1 or 2 operands and of more. 768 x 768 points are 132 tiles of 128 x 36, one
- * for each SM of an H200. 128 x 32 with two rows a thread needs least time where fewer SMs have work; 64 x 72 fits other
- * widths, and so do 64 x 64 and 128 x 40 with one operand, which needs more blocks than none to hide latency; the small
- * ones are for thin launches and small grids. */
+/* bulk_tensor's tile shapes, for equations of 0, 1, 2 or more operands. 128 x 36 points make 132 tiles of 768 x 768,
+ * one for each SM of an H200. 128 x 32 with two rows a thread is fastest where fewer SMs have work. 64 x 72 fits other
+ * widths, and so do 64 x 64 and 128 x 40 with one operand. Small tiles are for thin launches and small grids. */
 #include "bulk_tensor_layers.cuh"
 
 namespace bulk_tensor {
 
 template <enum equation Q, int OPERANDS = stencil::operands_of<Q>> struct shapes_of {
-  typedef shape<Q, 128, 24, 3, 3, 2, 1> wide; /* of what 227 KiB of shared memory hold */
+  typedef shape<Q, 128, 24, 3, 3, 2, 1> wide; /* as many planes as 227 KiB of shared memory hold */
   typedef shape<Q, 64, 16, 2, 4, 2, 2> narrow;
   typedef shapes<wide, narrow> plain;
   typedef shapes<narrow, wide> layered;
@@ -29,10 +28,10 @@ template <enum equation Q> struct shapes_of<Q, 2> {
   typedef shape<Q, 64, 16, 2, 4, 2, 3> narrow;
   typedef shape<Q, 128, 36, 3, 3, 2, 1> wide;
   typedef shapes<wide, shape<Q, 128, 32, 2, 4, 2, 1>, shape<Q, 64, 72, 3, 3, 2, 1>, narrow> plain;
-  typedef shapes<narrow, wide, shape<Q, 128, 32, 4, 4, 2, 1>> layered; /* whose terms cost registers */
+  typedef shapes<narrow, wide, shape<Q, 128, 32, 4, 4, 2, 1>> layered; /* terms need registers */
 };
 
-/* With terms: the more operands, the lower the tiles that fit. */
+/* With terms: the more operands, the fewer rows fit. */
 template <enum equation Q, class Terms>
 using terms_shape = shape < Q,
       128,
@@ -40,7 +39,8 @@ using terms_shape = shape < Q,
       : Terms::end == 2 ? 20
                         : Terms::end<6 ? 16 : 12, 2, 4, 2, 1, Terms>;
 
-/* Of rows of a batch (kernel_args.flat): few halos, so wide tiles. More terms leave less room for planes. */
+/* For the rows of a batch (kernel_args.flat). They have no halos in y, so tiles are wide. More terms leave memory for
+ * fewer planes. */
 template <enum equation Q, class Terms>
 using flat_shape = shape < Q,
       256, Terms::any ? 8 : 16, Terms::any ? 2 : 4, Terms::end<8 ? 5 : 4, 2, 1, Terms>;

@@ -1,12 +1,11 @@
-/* bulk_tensor: the copy engine of Hopper (TMA) fills rings of planes; nobody waits for a whole block.
+/* bulk_tensor: Hopper's copy engine (TMA) fills ring buffers of planes. Warps wait for slots, never for a whole block.
  *
  *   one warp:   wait empty ─ copy plane | left | right ──► full  (AHEAD planes in front; one warp after another)
  *                            copy u-, m of output plane ──► full      (wave, heat: a ring of their own)
  *   each warp:  wait full ─ add the plane to the sums ─ arrive empty ─ finish and store output plane z - 4
  *
- * What makes it fast (768^3 on one H200, Gpts/s, copy = 529 of jacobi and 264 of wave; docs/EXPERIMENTS.md
- * has what failed). The link between the two halves of L2 is the wall: a plain copy keeps it 93 % busy, half of
- * all L2 requests cross it, and nothing that crossed is kept on the near side.
+ * Steps to its speed, in Gpts/s for 768^3 on one H200, where a plain copy has 529 (jacobi) and 264 (wave). The link
+ * between the two halves of L2 is the limit: a plain copy keeps it 93 % busy. docs/EXPERIMENTS.md lists what failed.
  *                                                                                        jacobi   wave
  *   rings, no block barrier, one tile of 128 x 36 points an SM and all of z in one go        400    224
  *   + blocks keep step (keep_step), so that DRAM reads a halo once: 2.16 to 1.93 GB          442    259
@@ -16,11 +15,10 @@
  *   + blocks keep step at every plane, a quarter of them half a plane closer; copies first, one
  *     atomic instead of an addition and a load                                               501    266
  *
- * Rows of a batch (kernel_args.flat): without halos in y; a block that has planes near a face in z stores their images.
+ * Rows of a batch (kernel_args.flat) have no halos in y. A block with planes near a face in z stores their images.
  *
- * LAYERED: an instance of its own, with what absorbing layers along x add to the ends of rows. A launch before has left
- * these layer terms (absorb_cuda_before); boxes of them come with the other operands, and a thread adds them to its new
- * values. */
+ * LAYERED instances add the layer terms along x at the ends of rows. The launch before has computed them
+ * (absorb_cuda_before). Boxes of them come with the other operands. */
 #ifndef STENCIL_BULK_TENSOR_CUH
 #define STENCIL_BULK_TENSOR_CUH
 
@@ -34,8 +32,8 @@ using stencil::load;
 using stencil::PACK;
 using stencil::put;
 
-/* An equation on tiles of TX x TY points, ROWS rows a thread, rings of STAGES planes of u and OPERAND_STAGES
- * of what else the equation reads, BLOCKS resident blocks an SM. */
+/* The tile of a block and its ring buffers. TX x TY: points of a tile; ROWS: rows a thread; STAGES: planes of u in the
+ * ring; OPERAND_STAGES: planes of the other operands; BLOCKS: resident on an SM. */
 template <enum equation Q, int TX, int TY, int ROWS, int STAGES, int OPERAND_STAGES, int BLOCKS,
           class Terms = stencil::no_terms>
 struct shape {
@@ -43,7 +41,8 @@ struct shape {
   static constexpr bool needs_centre = stencil::reads_u<Q>;
   static constexpr int tile_x = TX, tile_y = TY, rows = ROWS, blocks = BLOCKS;
   static constexpr int threads_x = TX / PACK, threads = threads_x * (TY / ROWS);
-  static constexpr bool deep = STAGES > 3; /* the ring: a warp that is late does not hold up the next copy */
+  /* one slot more than copies need: a late warp does not delay the next copy */
+  static constexpr bool deep = STAGES > 3;
   static constexpr int stages = STAGES, ahead = deep ? STAGES - 2 : STAGES - 1; /* planes in flight */
   static constexpr int operand_stages = OPERAND_STAGES, operand_ahead = OPERAND_STAGES - 1;
   typedef Terms terms_kind;
@@ -51,7 +50,7 @@ struct shape {
   static constexpr int media = stencil::media_of<Q>, first_term = stencil::operands_of<Q>,
                        operands = first_term + Terms::end; /* m, then u-, then terms */
   static_assert(TX % 32 == 0 && TY % ROWS == 0 && threads % 32 == 0, "whole lines, threads and warps");
-  /* A slot of the ring, in floats: rows, and those beside them, without halo columns | left columns | right columns. */
+  /* A slot of the ring, in floats: rows of the tile and of its halo in y | left halo columns | right halo columns. */
   static constexpr int pitch = TX, plane = TX * (TY + 2 * halo_y), side = (RADIUS * TY + 31) / 32 * 32;
   static constexpr int slot = plane + 2 * side;
   static constexpr int tile = TX * TY, operand_slot = operands * tile;
@@ -59,19 +58,19 @@ struct shape {
   static constexpr size_t floats =
       STAGES * slot + OPERAND_STAGES * operand_slot + (needs_centre ? RADIUS * tile : 0);
   static constexpr size_t shared = sizeof(float) * floats + sizeof(barrier) * barriers;
-  /* LAYERED: layer terms lie behind all that, on a 128-byte line. In floats, but for the last. */
+  /* LAYERED: layer terms follow, on a 128-byte line. In floats; the last in bytes. */
   static constexpr size_t layer_terms = (shared + 127) / 128 * 128 / sizeof(float),
                           layer_terms_slot = LAYER_TERMS_MOST * TY;
   static constexpr size_t shared_with_layer_terms =
       sizeof(float) * (layer_terms + OPERAND_STAGES * layer_terms_slot);
 };
 
-/* The packs beside the thread's own: in the plane, or at the tile's edge in a box of halo columns. */
+/* The neighbours in x of a thread's packs: in the tile's rows, or at its edge in a box of halo columns. */
 struct beside {
   int at, pitch; /* in a slot, floats */
 };
 
-/* Where a thread's points are, S::rows rows of a pack: in the tile, in a slot, and which of them exist. */
+/* A thread's points, one pack in each of S::rows rows: their places in the tile and in a slot, and how many exist. */
 template <class S> struct place {
   int x, y;           /* of the first point in the tile */
   int own, in_tile;   /* of the first point in a slot and in a plane of operands, floats */
@@ -106,18 +105,19 @@ __device__ __forceinline__ void add_arms(float sum[S::rows][PACK], const float u
     stencil::add_arms_from<S::rows>(sum, row, slot + own.own, S::pitch, a);
 }
 
-/* What layers along x add to a thread's points: rows `pitch` floats apart, to points of a pack whose bits are set. */
+/* The layer terms along x of a thread's points. Rows are `pitch` floats apart; `points` has a bit for each point of a
+ * pack that has one. */
 struct own_layer_terms {
   const float *at;
   int pitch;
   unsigned points;
 };
 
-/* The same for the whole launch: where a thread's layer terms begin in a slot, in floats, and the points. One register: at
- * 36 rows none is to spare, and a spilled one costs more than its loads (docs/EXPERIMENTS.md). */
+/* The place of a thread's layer terms in a slot, in floats, and the bits of its points, packed into one register. With
+ * 36 rows no other is free, and a spill costs more than the loads (docs/EXPERIMENTS.md). */
 struct pack_layer_terms {
   int packed;
-  /* Of the pack at point x of a row, in row `row` of the tile. */
+  /* For the pack at point x, in row `row` of the tile. */
   __device__ __forceinline__ pack_layer_terms(const kernel_args &a, const layer_term_rows &t, int x,
                                               int row) {
     const bool low = x < t.lo;
@@ -140,9 +140,9 @@ __device__ __forceinline__ void store_row(float *to, const float v[PACK], bool e
     if (exists && i < lanes) to[i] = v[i];
 }
 
-/* From the sums to the new values. `operands` and `centres` (u itself, four planes ago) are at the thread's
- * first point of this output plane, which is `at` floats from point (0, 0, 0). has_layer_terms: whether threads of the
- * block have layer terms of layers. */
+/* Turns the sums of an output plane into new values. `operands` and `centres` (u itself, read four planes ago) point to
+ * the thread's first point, which lies `at` floats from point (0, 0, 0). has_layer_terms: some thread of the block has
+ * some. */
 template <class S, bool LAYERED>
 __device__ __forceinline__ void finish(float done[S::rows][PACK], const float *operands, const float *centres,
                                        const own_layer_terms &layer_terms, bool has_layer_terms,
@@ -158,7 +158,7 @@ __device__ __forceinline__ void finish(float done[S::rows][PACK], const float *o
       if (a.medium[k]) load(m[k], operands + k * S::tile + (S::terms_kind::flat ? -own.y : j) * S::tile_x);
     }
     if (stencil::reads_before<S::equation>) load(before, operands + S::media * S::tile + j * S::tile_x);
-    /* Threads without layer terms go along: a branch that a warp divides at costs more. */
+    /* Threads without layer terms read them too: a divergent branch costs more. */
     const bool reads_layer_terms = LAYERED && has_layer_terms;
     if constexpr (S::terms_kind::any) {
       const float *const operand = operands + S::first_term * S::tile + j * S::tile_x;
@@ -195,7 +195,7 @@ __device__ __forceinline__ void finish(float done[S::rows][PACK], const float *o
   }
 }
 
-/* Stores what exists, `rows` rows of `lanes` points. Plain stores: evict-first ones measured slower. */
+/* Stores the `rows` rows of `lanes` points that exist. Plain stores measured faster than evict-first ones. */
 template <class S>
 __device__ __forceinline__ void store(float *to, const float done[S::rows][PACK], int rows, int lanes,
                                       size_t pitch) {
@@ -204,7 +204,7 @@ __device__ __forceinline__ void store(float *to, const float done[S::rows][PACK]
     for (int j = 0; j < S::rows; j++, to += pitch) put(to, done[j]);
     return;
   }
-  /* One operand alone: with two there would be more spills with layers, none was not tried. */
+  /* For one operand only: two spill more registers with layers; zero is untested. */
   if ((S::operands == 1 || S::terms_kind::flat) && lanes >= PACK) {
 #pragma unroll
     for (int j = 0; j < S::rows; j++, to += pitch)
@@ -218,12 +218,12 @@ __device__ __forceinline__ void store(float *to, const float done[S::rows][PACK]
       if (j < rows && i < lanes) to[i] = done[j][i];
 }
 
-/* The same of plane z, with its images in z, if any. Those of faces that wrap come later (images.cuh), again. */
+/* Stores plane z and its images in z. images.cuh stores the images of periodic faces afterwards. */
 template <class S>
 __device__ __forceinline__ void store_with_images(const kernel_args &a, float *to, float done[S::rows][PACK],
                                                   int rows, int lanes, int z) {
   const int lo = a.ghosts[FACE_Z_LO], hi = a.ghosts[FACE_Z_HI];
-  if (lanes < 1) return; /* or its warp would also go through what follows point by point */
+  if (lanes < 1) return; /* else the whole warp would store point by point */
   if (ghosts_held(z, a.nz, lo, hi))
 #pragma unroll
     for (int j = 0; j < S::rows; j++)
@@ -257,8 +257,8 @@ __device__ __forceinline__ void release(barrier *empty) {
   if (threadIdx.x % 32 == 0) arrive(empty);
 }
 
-/* Waits for the launch before. Only then may the next one start: one that runs beside this launch relies on what came
- * before it (absorb_whole.cuh). */
+/* Waits for the launch before, then lets the next one start. That order matters: a launch that runs beside this one
+ * relies on all earlier ones (absorb_whole.cuh). */
 __device__ __forceinline__ void await_and_admit(const wave &w) {
   if (!w.beside) await_launch_before();
   admit_next_launch();
@@ -277,8 +277,8 @@ __global__ void __launch_bounds__(S::threads, S::blocks)
   const filler<S, LAYERED> fill = {at, m, mine, boxes, a, w, reads_operands};
   ring_slot<S::stages> t = {0, 0};
   if (threadIdx.x == 0) at.init(), alone = 0;
-  /* Before the first wave layer terms are made (absorb_before.cu), by a launch that has waited for u: so u can be read
-   * early. */
+  /* The first wave follows the launch that computes layer terms (absorb_before.cu). That one has waited for u, so u can
+   * be read before it ends. */
   const bool early = LAYERED && w.first == 0;
   if (!early) await_and_admit(w);
   if (threadIdx.x == 0) {
@@ -303,7 +303,8 @@ __global__ void __launch_bounds__(S::threads, S::blocks)
     if (until_fetch-- == 0) {
       until_fetch = warps - 1;
       fill.next(i, t);
-      if (S::deep) keep_step<S>(w, i, &alone); /* behind the copies: a look takes as long as half a plane */
+      /* after the copies, since reading the counter takes as long as half a plane */
+      if (S::deep) keep_step<S>(w, i, &alone);
     }
     __syncwarp();
     const float *slot = at.ring + t.slot * S::slot;
@@ -324,7 +325,7 @@ __global__ void __launch_bounds__(S::threads, S::blocks)
         if (reads_operands) release(at.operands_empty + o.slot);
       }
 #pragma unroll
-      for (int j = 0; j < S::rows; j++) { /* read again: u would take the registers that `done` needs */
+      for (int j = 0; j < S::rows; j++) { /* read again, since `done` needs the registers of u */
         load(u[j], slot + own.own + j * S::pitch);
         put(centres + j * S::tile_x, u[j]);
       }
@@ -334,10 +335,10 @@ __global__ void __launch_bounds__(S::threads, S::blocks)
       store_with_images<S>(a, to, done, own.rows, own.lanes, a.z_begin + mine.z + i - 2 * RADIUS);
     else if (i >= 2 * RADIUS)
       store<S>(to, done, own.rows, own.lanes, a.pitch);
-    if (!S::deep && until_fetch == warps - 1) keep_step<S>(w, i, &alone); /* behind the whole plane */
+    if (!S::deep && until_fetch == warps - 1) keep_step<S>(w, i, &alone); /* after the whole plane */
     t = t.after(1);
   }
-  if (w.beside && blockIdx.x == 0) await_launch_before(); /* still done after that one */
+  if (w.beside && blockIdx.x == 0) await_launch_before(); /* so that this launch ends after the one before */
 #endif
 }
 

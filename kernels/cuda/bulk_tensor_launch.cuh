@@ -7,8 +7,8 @@
 
 namespace bulk_tensor {
 
-/* cuTensorMapEncodeTiled, asked of the driver at run time so that the program also starts where there is none.
- * cudaErrorNotSupported: the kernel was not compiled with tensor copies, or the driver has none. */
+/* cuTensorMapEncodeTiled, looked up at run time: so the program also starts without a driver. cudaErrorNotSupported:
+ * the kernel was not compiled with tensor copies, or the driver has none. */
 struct encoder {
   CUresult (*encode)(CUtensorMap *, CUtensorMapDataType, cuuint32_t, void *, const cuuint64_t *,
                      const cuuint64_t *, const cuuint32_t *, const cuuint32_t *, CUtensorMapInterleave,
@@ -62,7 +62,7 @@ inline tensor with_ghosts(const kernel_args &a, int z_begin, int z_end) {
   return {a.in + first, nx + ghosts, ny + ghosts, nz + ghosts, a.pitch, a.plane};
 }
 
-/* Maps of what a launch reads besides u, in the order of their places in a slot (shape). */
+/* Makes the maps of a launch's operands, in the order of their places in a slot (shape). */
 inline cudaError_t make_operand_maps(const encoder &e, maps *m, const box &tile, const kernel_args *a) {
   const kernel_terms &t = a->terms;
   const int media = EQUATIONS[a->equation].media;
@@ -106,10 +106,10 @@ inline row_ends ends_of(const kernel_args *a, int tile_x, const layer_term_rows 
   return {layer_terms.lo ? -outside : 0, layer_terms.hi ? right + outside : right};
 }
 
-/* How a launch is cut: `chunks` of at most `planes` planes of each tile are the jobs, done by `waves` launches of
- * `size` blocks. Tiles may be lower than their shape, `tile_y` rows; then blocks have fewer warps. `close`: a wave does
- * not wait for the last blocks of the one before. Then each must fill the device: a block that starts on an SM that is
- * left over runs ahead of its own wave and misleads both. */
+/* How a launch is cut into jobs. A job is a chunk of at most `planes` planes of a tile; `waves` launches of `size`
+ * blocks do them. A tile may have fewer rows than its shape, `tile_y`; then blocks have fewer warps. `close`: a wave
+ * does not wait for the last blocks of the one before. Each wave must then fill the device, or a block on a free SM
+ * would run ahead of its wave and miscount both. */
 struct cutting {
   const stencil::variant *v;
   int tile_y, tiles_x, tiles, chunks, planes, jobs, waves, size;
@@ -117,33 +117,33 @@ struct cutting {
   double cost; /* ns on an H200 */
 };
 
-constexpr int SHORT = 24; /* planes of a chunk: fewer are not worth keeping step for */
+constexpr int SHORT = 24; /* planes; blocks of chunks no longer than this do not keep step */
 
-/* What a wave costs on an H200, in ns; fitted to launches with every cut forced (docs/EXPERIMENTS.md). Either memory is
- * the limit, which counts the points that an SM moves, or the SM itself, which has to go through its tile's points. */
+/* The cost model of a wave, in ns on an H200, fitted to launches with every cut forced (docs/EXPERIMENTS.md). The limit
+ * is either memory, by the points that an SM moves, or the SM itself, by the points of its tile. */
 struct prices {
   double moved;           /* a point */
   double plane, computed; /* a plane, a point of it */
   double shared;          /* a plane, times the blocks that an SM has on average */
-  double extra;           /* what the eight planes before and after a chunk cost, in planes */
+  double extra;           /* the cost of the eight planes before and after a chunk, in planes */
 };
 constexpr prices LONG_CHUNKS[stencil::OPERANDS_CLASSES] = {{0.256, 380, 0.119, 0, 4.3},
                                                            {0.363, 820, 0.107, 0, 2.6},
                                                            {0.473, 1005, 0.134, 0, 1.4}},
-                 SHORT_CHUNKS = {0, 470, 0.17, 160, 4.7}; /* of the SM itself */
+                 SHORT_CHUNKS = {0, 470, 0.17, 160, 4.7}; /* limited by the SM alone */
 constexpr double START = 900;
 
-/* Threads that own whole rows of a tile: a warp, or as many warps as a row needs. */
+/* Threads of a row of a tile, whole warps. */
 inline int row_threads(const stencil::variant &v) {
   return std::max(32, v.tile_x / stencil::PACK);
 }
 
-/* The rows that these own: of a tile as high as its shape, all own as many. */
+/* Rows that each such group of threads owns, in a tile of full height. */
 inline int owned_rows(const stencil::variant &v) {
   return v.tile_y * row_threads(v) / v.threads;
 }
 
-/* Blocks with five rows a thread have 8 warps, which hide less, and none to spare: lower tiles are no faster. */
+/* Blocks with five rows a thread have only 8 warps to hide latency. Lower tiles, with fewer warps, are no faster. */
 inline bool few_warps(const stencil::variant &v) {
   return v.tile_x * v.tile_y > 4 * stencil::PACK * v.threads;
 }
@@ -159,7 +159,7 @@ inline double wave_cost(const cutting &c, int together, double points, const res
   const double memory = (c.planes + p.extra) * p.moved * drift * together * (points + halo) / r.sms;
   const double plane = slower * (own.plane + own.computed * c.v->tile_x * c.tile_y);
   const double sm = (c.planes + own.extra) * (plane + own.shared * together / r.sms);
-  const double both = kept ? 0.54 * (memory + sm) : 0; /* where they are close, neither hides the other */
+  const double both = kept ? 0.54 * (memory + sm) : 0; /* where the two are close, neither hides the other */
   return START + std::max({memory, sm, both});
 }
 
@@ -177,9 +177,9 @@ inline cutting cut_up(const stencil::variant &v, const residency &r, const kerne
   c.size = c.close ? resident : stencil::ceil_div(c.jobs, c.waves);
   c.cost = waves * wave_cost(c, together, (double)a->nx * a->ny / c.tiles, r);
   if (waves > 1 && c.tiles % together && together % c.tiles)
-    c.cost *= 1.02; /* parts of chunks share a wave */
-  /* These were measured slower than this says. Narrow tiles with 16 warps are not in one wave, and most in short
-   * chunks. */
+    c.cost *= 1.02; /* a wave then has parts of several chunks */
+  /* Corrections: narrow tiles measured slower than the model, those of 16 warps only in short chunks or several
+   * waves. */
   const bool warps_16 = v.threads == 512, kept = c.planes > SHORT;
   const double narrow = r.blocks > 1 ? 1.06 : warps_16 && waves == 1 ? 1 : 1.02;
   if (v.tile_x < 128) c.cost *= warps_16 && !kept ? 1.1 : narrow;
@@ -187,8 +187,8 @@ inline cutting cut_up(const stencil::variant &v, const residency &r, const kerne
   return c;
 }
 
-/* Blocks of the launch behind an interior kernel, of which `resident` fit on a multiprocessor that the interior kernel
- * leaves free, each for so many ns. */
+/* Blocks of a launch that runs beside the interior kernel: `resident` of them fit on a multiprocessor that it leaves
+ * free; `each` takes so many ns. */
 struct concurrent_blocks {
   int blocks, resident;
   double each;
@@ -197,13 +197,14 @@ struct concurrent_blocks {
 /* The cost of the blocks that only run after the interior kernel. They are faster where they are few. */
 inline double cost_after(const cutting &c, const residency &r, const concurrent_blocks &f) {
   const double resident_blocks = f.resident * (r.sms - (double)c.size / r.blocks);
-  const double left = f.blocks - resident_blocks * c.cost / (c.waves * f.each); /* beside the last wave */
+  /* that did not fit beside the last wave */
+  const double left = f.blocks - resident_blocks * c.cost / (c.waves * f.each);
   return left > 0 ? f.each * 0.5 * (1 + left / (r.sms * f.resident)) : 0;
 }
 
-/* The cheapest cut of all shapes: only chunk counts that fill their waves are worth a look, or leave an eighth or a
- * quarter of the multiprocessors to those that follow. Lower tiles are where the time to look is less than what they can
- * gain. */
+/* The cheapest cut of all shapes. It tries only chunk counts that fill their waves, or that leave an eighth or a
+ * quarter of the multiprocessors to the concurrent launch. It tries lower tiles only where the launch is long enough to
+ * repay the search. */
 template <int N>
 cutting choose(const stencil::choice<N> &shapes, const kernel_args *a, const concurrent_blocks &behind) {
   const int MAX_WAVES = 8, FEW = 1 << 20, nz = a->z_end - a->z_begin;
@@ -213,7 +214,7 @@ cutting choose(const stencil::choice<N> &shapes, const kernel_args *a, const con
     const stencil::variant &v = shapes.shapes[i];
     const residency &r = shapes.limits[i];
     if (r.blocks == 0) continue;
-    const bool small = r.blocks > 1; /* its tiles' halos cost too much, but where launches are short */
+    const bool small = r.blocks > 1; /* tiles whose halos cost too much unless launches are short */
     const int lowest = small || few_points || few_warps(v) ? v.tile_y : v.tile_y * 3 / 4;
     const int lower = kernel_is_batch(a) ? 1 : owned_rows(v); /* rows of a batch have no halos */
     for (int tile_y = v.tile_y; tile_y >= lowest; tile_y -= lower) {
@@ -231,7 +232,7 @@ cutting choose(const stencil::choice<N> &shapes, const kernel_args *a, const con
   return best;
 }
 
-/* The steps of jobs [first, end) together: what their blocks add to a counter. */
+/* The steps of jobs [first, end) together, by which their blocks advance the counter. */
 inline unsigned steps_of(const cutting &c, const z_cut &z, int first, int end) {
   unsigned steps = 0;
   for (int job = first, next; job < end; job = next) {
@@ -264,7 +265,7 @@ inline cudaError_t launch_waves(const cutting &c, const maps &m, const kernel_ar
   return status;
 }
 
-/* Addends of layers along x (absorb_layer_terms), for make_layer_terms_map. */
+/* The layer terms along x (absorb_layer_terms), for make_layer_terms_map. */
 struct layer_terms_array {
   layer_term_rows rows;
   const float *values;
@@ -277,14 +278,15 @@ inline cudaError_t make_layer_terms_map(const encoder &e, maps *m, int tile_y, c
                   {t.rows.pitch, tile_y});
 }
 
-/* All but images; those of a batch as advance says. `layer_terms`: of rows LAYERED, else NULL. */
+/* Launches all but the images; a batch's blocks store theirs (stores_images). layer_terms: NULL unless LAYERED. */
 template <bool LAYERED, class... Shapes>
 cudaError_t launch_with(const kernel_args *args, const layer_terms_array *layer_terms,
                         const concurrent_blocks &behind, cudaStream_t stream) {
   static const stencil::choice<(int)sizeof...(Shapes)> shapes(variant_of<Shapes, LAYERED>()...);
-  static const encoder e(shapes.shapes[0].function); /* asked once: a process has one device */
+  static const encoder e(shapes.shapes[0].function); /* once a process, which has one device */
   maps m = {};
-  if (e.status != cudaSuccess) return e.status; /* no planes either: so a caller can ask */
+  /* also with no planes, so that a caller can ask for support */
+  if (e.status != cudaSuccess) return e.status;
   if (shapes.status != cudaSuccess) return shapes.status;
   if (args->z_end <= args->z_begin) return cudaSuccess;
   const cutting c = choose(shapes, args, behind);
@@ -295,14 +297,14 @@ cudaError_t launch_with(const kernel_args *args, const layer_terms_array *layer_
              : status;
 }
 
-/* Does a launch of planes [begin, end) store all images of its launch (advance)? */
+/* Do the blocks of a launch of planes [begin, end) store all its images themselves (advance)? */
 inline bool stores_images(const kernel_args &a, int begin, int end) {
   return kernel_is_batch(&a) && images::in_z_alone(a, begin, end);
 }
 
 template <class... Shapes> struct shapes {};
 
-/* What a cuda_kernel does (kernel.h), with one of these shapes. */
+/* A cuda_kernel (kernel.h) with one of these shapes. */
 template <class... Shapes> int launch(shapes<Shapes...>, const kernel_args *args, void *cuda_stream) {
   const cudaStream_t stream = (cudaStream_t)cuda_stream;
   const cudaError_t status = launch_with<false, Shapes...>(args, nullptr, {}, stream);

@@ -57,7 +57,7 @@ cudaError_t launch_interior(const absorb_args &a, const kernel_args &box, int y,
              : launch_with<true, Small>(&box, &layer_terms, layer_blocks, stream);
 }
 
-/* What the operation of a kernel with layers does (kernel.layers), with one of these shapes. */
+/* The operation of a kernel with layers (kernel.layers), with one of these shapes. */
 template <class Small, class... Others>
 int launch_layers(shapes<Small, Others...>, const absorb_args *args, void *cuda_stream) {
   const cudaStream_t stream = (cudaStream_t)cuda_stream;

@@ -1,6 +1,6 @@
-/* The few Hopper instructions that bulk_tensor uses, each as a function: barriers in shared memory that count
- * arrivals and bytes, and copies of a box of a tensor that complete on such a barrier. For older chips kernels of them are
- * compiled without a body, and the launcher refuses. */
+/* The Hopper instructions that bulk_tensor uses, each as a function: barriers in shared memory that count arrivals and
+ * bytes, and copies of a box of a tensor that complete on such a barrier. For older chips the kernels that use them
+ * have no body, and the launcher refuses. */
 #ifndef STENCIL_BULK_TENSOR_PTX_CUH
 #define STENCIL_BULK_TENSOR_PTX_CUH
 
@@ -35,7 +35,7 @@ __device__ __forceinline__ void arrive_and_expect(barrier *b, int bytes) {
                : "memory");
 }
 
-/* Until the phase of this parity has ended; true at once for parity 1 of a fresh barrier. */
+/* Waits until the phase of this parity has ended. Returns at once for parity 1 of a fresh barrier. */
 __device__ __forceinline__ void wait(barrier *b, int parity) {
   asm volatile("{\n"
                ".reg .pred ended;\n"

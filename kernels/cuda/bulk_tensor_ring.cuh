@@ -1,5 +1,5 @@
-/* bulk_tensor's rings of planes in shared memory: what a launch and a block have to do, where things lie, and how the
- * rings are kept full. S is a bulk_tensor::shape. */
+/* bulk_tensor's ring buffers of planes in shared memory: the work of a launch and of a block, the layout, and the
+ * copies that fill the rings. S is a bulk_tensor::shape. */
 #ifndef STENCIL_BULK_TENSOR_RING_CUH
 #define STENCIL_BULK_TENSOR_RING_CUH
 
@@ -9,32 +9,32 @@
 
 namespace bulk_tensor {
 
-/* The most that a launch reads of its own points besides u, in the order of their places in a slot (shape). */
+/* The most operands: fields besides u that a launch reads at its own points. */
 constexpr int OPERANDS_MOST = EQUATION_MEDIA + 5 + MEMORIES_MAX;
 
-/* The tensors and their boxes. z 0 is plane z_begin - 4 of u, plane z_begin of operands, 0 of `layer terms`. */
+/* The tensor maps. Their z = 0 is plane z_begin - 4 of u, plane z_begin of operands, plane 0 of layer terms. */
 struct maps {
   CUtensorMap plane, side; /* of u; point (0, 0) is the first ghost */
   CUtensorMap operand[OPERANDS_MOST];
-  CUtensorMap layer_terms; /* LAYERED: what the layers along x add to the rows of the slab */
+  CUtensorMap layer_terms; /* LAYERED: the layer terms along x of the slab's rows */
 };
 
-/* LAYERED, rows with layer terms of absorbing layers at one or both ends: a row has layer terms for its first `lo` points and
- * its last `hi`, each 0 or `width`; no tile has points of both. Row 0 of the launch is row y of the layer terms. A box has
- * `pitch` columns; those of the high layer are `high` planes further on and begin at point `first` (absorb_layer_terms). */
+/* LAYERED: which points of a row have layer terms. They are the first `lo` and the last `hi`, each 0 or `width`; no
+ * tile has points of both. Row 0 of the launch is row y of the layer terms. A box has `pitch` columns. Layer terms of
+ * the high layer lie `high` planes further on and begin at point `first` (absorb_layer_terms). */
 struct layer_term_rows {
   int lo, hi, width, pitch, high, first, y;
 };
-constexpr int LAYER_TERMS_MOST = 32; /* of `pitch` */
+constexpr int LAYER_TERMS_MOST = 32; /* columns */
 
-/* LAYERED: where the boxes of halo columns at the ends of a row start in the map `side`. Beyond a layer ghosts are 0,
- * as what lies outside the map comes without a read of memory. */
+/* LAYERED: the first columns of the halo boxes at the ends of a row, in the map `side`. Ghosts beyond a layer are 0.
+ * There the box lies outside the map, for which the copy engine stores 0 without reading memory. */
 struct row_ends {
   int left_box, right_box;
 };
 
-/* Planes cut into chunks: the first `longer` have one plane more. Blocks that keep step must end together: a block that
- * waits for others that have ended waits in vain. */
+/* Planes cut into chunks that differ by at most one plane: the first `longer` have one more. Blocks that keep step need
+ * equal lengths, since a block that has ended no longer counts its steps. */
 struct z_cut {
   int planes, longer;
   __host__ __device__ __forceinline__ int begin(int chunk) const {
@@ -43,10 +43,10 @@ struct z_cut {
   __host__ __device__ __forceinline__ int count(int chunk) const { return planes + (chunk < longer); }
 };
 
-/* One launch of blocks that are all resident: jobs [first, first + gridDim.x). Job j is tile j % tiles, chunk
- * j / tiles; a tile has tile_y rows. progress: a counter through which the blocks keep step; NULL: they need not.
- * `before`: its value when all that came before in the stream is done. `beside`: the launch before is of the same step
- * and of other points, so blocks need not wait for its last ones. */
+/* A wave: one launch whose blocks are all resident. They do jobs [first, first + gridDim.x). Job j is tile j % tiles of
+ * chunk j / tiles; a tile has tile_y rows. progress: the counter through which blocks keep step; NULL: they do not.
+ * before: its value when all earlier launches of the stream are done. beside: the launch before is of the same step and
+ * of other points, so blocks need not wait for it. */
 struct wave {
   int tiles_x, tiles, tile_y, first;
   z_cut z;
@@ -56,7 +56,7 @@ struct wave {
   layer_term_rows layer_terms;
 };
 
-/* A place in a ring of SLOTS: the slot, and how often, modulo 2, the ring was gone round. */
+/* A slot of a ring buffer of SLOTS, and the parity of the rounds made so far, which its barrier's phases follow. */
 template <int SLOTS> struct ring_slot {
   int slot, parity;
   /* The place of item n. */
@@ -68,7 +68,7 @@ template <int SLOTS> struct ring_slot {
   }
 };
 
-/* Where a block's things are in shared memory. */
+/* The layout of a block's shared memory. */
 template <class S> struct layout {
   float *ring, *operands, *centres, *layer_terms;
   barrier *full, *empty, *operands_full, *operands_empty;
@@ -79,7 +79,7 @@ template <class S> struct layout {
         full(reinterpret_cast<barrier *>(shared + S::floats)), empty(full + S::stages),
         operands_full(empty + S::stages), operands_empty(operands_full + S::operand_stages) {}
 
-  /* By one thread. One arrival fills a slot (and the bytes), one of each warp empties it. */
+  /* Called by one thread. A slot is full after one arrival and all its bytes, empty after one arrival of each warp. */
   __device__ __forceinline__ void init() const {
     const int warps = (int)blockDim.x / 32;
     for (int i = 0; i < S::stages; i++) barrier_init(full + i, 1), barrier_init(empty + i, warps);
@@ -89,8 +89,8 @@ template <class S> struct layout {
   }
 };
 
-/* A block's part. Step i of `steps` brings plane z_begin - 4 + i; from step 8 on one output plane is finished
- * a step. `z` counts from the launch's first output plane. */
+/* A block's job. Step i of `steps` reads plane z_begin - 4 + i; from step 8 on each step finishes one output plane. `z`
+ * counts from the launch's first output plane. */
 template <class S> struct job {
   int x, y, z, planes, steps;
 
@@ -99,9 +99,9 @@ template <class S> struct job {
     x = tile % w.tiles_x * S::tile_x, y = tile / w.tiles_x * w.tile_y;
     z = w.z.begin(j / w.tiles), planes = w.z.count(j / w.tiles), steps = planes + 2 * RADIUS;
   }
-  /* Is the plane of this step an output plane? If not, it only adds to sums in z. */
+  /* Is the plane of this step an output plane? Other planes only add to sums along z. */
   __device__ __forceinline__ bool owns(int step) const { return step >= RADIUS && step < planes + RADIUS; }
-  /* Where the operands lie that finish the output plane of this step: computed, since to keep it takes two registers. */
+  /* The slot of the operands that finish this step's output plane. Recomputed, to save two registers. */
   static __device__ __forceinline__ ring_slot<S::operand_stages> operands(int step) {
     return ring_slot<S::operand_stages>::of(step - 2 * RADIUS);
   }
@@ -109,11 +109,11 @@ template <class S> struct job {
 
 /* --- what one thread at a time does ------------------------------------------------------------------------- */
 
-/* What is fetched to finish a block's points besides u. */
+/* The boxes that a block fetches besides u. */
 struct operand_boxes {
   bool medium[EQUATION_MEDIA];
-  int columns; /* of layer terms; 0: none */
-  int y, z;    /* where its layer terms begin in the map: of the first output plane */
+  int columns; /* of layer terms; 0: the block has none */
+  int y, z;    /* their first row and plane in the map, for the first output plane */
 };
 
 template <class S>
@@ -127,7 +127,7 @@ __device__ __forceinline__ operand_boxes boxes_of(const kernel_args &a, const la
   return boxes;
 }
 
-/* Keeps the rings of a block full. */
+/* Starts the copies that fill a block's ring buffers. */
 template <class S, bool LAYERED> struct filler {
   const layout<S> &at;
   const maps &m;
@@ -148,7 +148,7 @@ template <class S, bool LAYERED> struct filler {
     for (int i = 0; i < S::operand_ahead && reads_operands; i++) operands(2 * RADIUS + i);
   }
 
-  /* Fetches the plane of u of this step, with its halo where it is an output plane. */
+  /* Fetches this step's plane of u; of an output plane also the halo columns. */
   __device__ __forceinline__ void plane(int step, ring_slot<S::stages> t) const {
     if (step >= mine.steps) return;
     float *slot = at.ring + t.slot * S::slot;
@@ -166,7 +166,7 @@ template <class S, bool LAYERED> struct filler {
     copy_box(slot + S::plane + S::side, &m.side, right_box, mine.y + RADIUS, z, full);
   }
 
-  /* Fetches what finishing the output plane of this step takes besides u. */
+  /* Fetches the operands that finish this step's output plane. */
   __device__ __forceinline__ void operands(int step) const {
     if (step >= mine.steps) return;
     const ring_slot<S::operand_stages> t = mine.operands(step);
@@ -189,18 +189,19 @@ template <class S, bool LAYERED> struct filler {
   }
 };
 
-/* Says that this block has begun `step`, and waits until all blocks have begun the step before and, where the ring is
- * deep, a quarter of them this one: tiles that drift apart read each other's halos from DRAM. To ask more makes the
- * slowest a brake, to ask less costs reads (docs/EXPERIMENTS.md). Only speed depends on it: a block that has waited in
- * vain once (others are not resident, or share their SM with other work) is `alone` from then on. */
+/* Keeps blocks in step, since tiles that drift apart read each other's halos from DRAM. It counts that this block has
+ * begun `step`. Then it waits until all blocks have begun the step before and, with a deep ring, a quarter of them this
+ * one. A stricter condition waits for the slowest block, a weaker one costs reads (docs/EXPERIMENTS.md). Results do not
+ * depend on it: a block that has once waited in vain is `alone` and waits no more. */
 template <class S> __device__ __forceinline__ void keep_step(const wave &w, int step, unsigned *alone) {
-  constexpr int PATIENCE = 300; /* looks at the counter, each a round trip to L2 */
+  constexpr int PATIENCE = 300; /* reads of the counter, each a round trip to L2 */
   if (!w.progress) return;
   const unsigned enough = w.before + (unsigned)step * gridDim.x + (S::deep ? gridDim.x / 4 : 0);
   unsigned begun; /* the counter only grows, and may wrap */
   asm volatile("atom.relaxed.gpu.global.add.u32 %0, [%1], 1;" : "=r"(begun) : "l"(w.progress) : "memory");
   if ((int)(begun + 1 - enough) >= 0) return;
-  const cuda::atomic_ref<unsigned, cuda::thread_scope_block> gave_up(*alone); /* threads of any warp ask */
+  /* read by threads of several warps */
+  const cuda::atomic_ref<unsigned, cuda::thread_scope_block> gave_up(*alone);
   if (gave_up.load(cuda::memory_order_relaxed)) return;
 #pragma unroll 1
   for (int looks = 0; looks < PATIENCE; looks++) {

@@ -22,7 +22,7 @@ struct cutting {
   int tiles_x, tiles, lo, hi, planes, boundary, pieces;
 };
 
-struct one_row { /* what stencil::arrive asks of a shape */
+struct one_row { /* stencil::arrive needs a shape */
   static constexpr int rows = 1;
 };
 
@@ -34,7 +34,7 @@ struct point {
   int z, y, x;
 };
 
-/* Where a step's new values go besides its output: into the neighbours' ghosts, and images into ghosts of its own. */
+/* Copies of new values: into the neighbours' ghosts, and images into own ghosts. */
 struct copies {
   float *remote[2]; /* [side]: the neighbour's ghost point (first ghost plane, 0, 0); NULL: none */
   bool images;
@@ -73,7 +73,7 @@ static __device__ __forceinline__ void store_everywhere(const kernel_args &a, co
   float *to = a.out + plane * p.z + at;
   if (c.images && has_images(a, p)) {
     for (int i = 0; i < PACK && i < lanes; i++) ghosts_store(&a, p.z, p.y, p.x + i, v[i]);
-    for (int side = 0; side < 2; side++) { /* what is held 0 here is 0 there too */
+    for (int side = 0; side < 2; side++) { /* points held 0 are 0 in the neighbour's ghosts too */
       const int ghost = side ? p.z - (a.nz - RADIUS) : p.z;
       if (c.remote[side] && ghost >= 0 && ghost < RADIUS)
         for (int i = 0; i < PACK && i < lanes; i++) c.remote[side][plane * ghost + at + i] = to[i];
@@ -201,7 +201,7 @@ __global__ void __launch_bounds__(THREADS, BLOCKS)
  * work. */
 static void cut_pieces(cutting *c, const persistent_args *p, int blocks) {
   const kernel_args &a = p->constants;
-  const double EXTRA = 2.5; /* what the 8 planes cost, in planes */
+  const double EXTRA = 2.5; /* the cost of the 8 planes, in planes */
   const bool lower = p->remote_counter[0], upper = p->remote_counter[1];
   c->tiles_x = stencil::ceil_div(a.nx, TILE_X);
   c->tiles = c->tiles_x * stencil::ceil_div(a.ny, ROWS);

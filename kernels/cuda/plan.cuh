@@ -1,5 +1,5 @@
-/* The host's half of every kernel that streams planes through tiles: how a launch is cut into blocks, and which of the
- * kernel's shapes is the cheapest for it. Such a kernel takes the arguments (kernel_args, cut). */
+/* The host's half of every kernel that streams planes through tiles: it cuts a launch into blocks and chooses the
+ * cheapest of the kernel's shapes. Such a kernel takes the arguments (kernel_args, cut). */
 #ifndef STENCIL_PLAN_CUH
 #define STENCIL_PLAN_CUH
 
@@ -11,14 +11,14 @@
 
 namespace stencil {
 
-/* What an equation reads besides the stencil. */
+/* The fields that an equation reads besides the stencil. */
 template <enum equation Q> constexpr bool reads_u = (EQUATIONS[Q].flags & READS_U) != 0;
 template <enum equation Q> constexpr bool reads_before = EQUATIONS[Q].levels > 1;
 template <enum equation Q> constexpr int media_of = EQUATIONS[Q].media;
 template <enum equation Q> constexpr bool has_terms = (EQUATIONS[Q].flags & HAS_TERMS) != 0;
 /* Fields besides u: media and u of the step before. */
 template <enum equation Q> constexpr int operands_of = media_of<Q> + reads_before<Q>;
-enum { OPERANDS_CLASSES = 3 }; /* what is tuned is for 0, 1 or more operands */
+enum { OPERANDS_CLASSES = 3 }; /* tuned for 0, 1 or more operands */
 template <enum equation Q>
 constexpr int operands_class = operands_of<Q> < OPERANDS_CLASSES ? operands_of<Q> : OPERANDS_CLASSES - 1;
 
@@ -34,8 +34,8 @@ template <class Launch> int of_equation(enum equation q, const Launch &launch) {
   }
 }
 
-/* What layers along x add (absorb_layer_terms), for the interior kernel to add to the points that are in no other
- * layer: those of rows [y_begin, y_end) of planes [z_begin, z_end). A row has `lo` and `hi` points in layers. */
+/* The layer terms along x (absorb_layer_terms) of the points that are in no other layer: rows [y_begin, y_end) of
+ * planes [z_begin, z_end). A row has `lo` and `hi` points in layers. */
 struct layer_term_rows {
   const float *values;
   int lo, hi, pitch, high, first;
@@ -46,7 +46,7 @@ struct layer_term_rows {
 struct cut {
   int x, y;
   int planes;
-  layer_term_rows layer_terms; /* of LAYERED shapes */
+  layer_term_rows layer_terms; /* for LAYERED shapes */
 };
 
 /* A shape of a kernel as the host sees it. */
@@ -68,13 +68,14 @@ inline int ceil_div(long long a, long long b) {
   return (int)((a + b - 1) / b);
 }
 
-/* The cost of `chunks` chunks of planes. Blocks run in waves, and a wave that fills few SMs lasts as long as a full
- * one. Every chunk reads eight planes more than it writes. */
+/* The cost of a launch in `chunks` chunks of planes. Blocks run in waves, and a wave that fills few SMs lasts as long
+ * as a full one. Every chunk reads eight planes more than it writes. */
 inline plan plan_chunks(const variant &v, const residency &r, const kernel_args *a, int chunks) {
-  /* What the eight cost, and the start, in full planes: the less, the more a full plane has to move. */
+  /* The cost of the eight planes and of the start, in full planes. */
   const double EXTRA_PLANES[OPERANDS_CLASSES] = {4, 3, 2};
-  const double DRIFT = 1e-4; /* a plane costs this more for each before it: neighbours part, and share less */
-  const double STEP_LATENCY = 1200; /* a plane's barrier and load latency, in points */
+  /* a plane costs this more for each plane before it: neighbouring blocks drift apart and share less of L2 */
+  const double DRIFT = 1e-4;
+  const double STEP_LATENCY = 1200; /* barrier and load latency of a plane, in points */
   const int planes = a->z_end - a->z_begin;
   plan p;
   p.c = {ceil_div(a->nx, v.tile_x), ceil_div(a->ny, v.tile_y), ceil_div(planes, chunks), {}};
@@ -116,8 +117,8 @@ struct selection {
   plan p;
 };
 
-/* A kernel's N shapes and what the device says about them: cudaErrorNotSupported where none fits. Meant for a static
- * variable: it asks the device once, and a process has one device. */
+/* A kernel's N shapes and their limits on the device; status is cudaErrorNotSupported where none fits. Make it a static
+ * variable: a process has one device. */
 template <int N> struct choice {
   variant shapes[N];
   residency limits[N];
@@ -145,7 +146,7 @@ template <int N> struct choice {
     return status;
   }
 
-  /* What a cuda_kernel does (kernel.h); the z range may be empty. */
+  /* A cuda_kernel (kernel.h); the z range may be empty. */
   int launch(const kernel_args *args, void *stream, const layer_term_rows &layer_terms = {}) const {
     if (args->z_end <= args->z_begin || status != cudaSuccess) return (int)status;
     selection s;
@@ -158,7 +159,7 @@ template <int N> struct choice {
 
 } // namespace stencil
 
-/* The launcher of a technique, whose kernels are technique::advance<shape>, and its shapes for equation Q. */
+/* The launcher of a technique with kernels technique::advance<shape>, and its shapes for equation Q. */
 #define STENCIL_LAUNCH(technique)                                                                            \
   template <class... Shapes>                                                                                 \
   static int technique##_launch(const kernel_args *args, void *stream,                                       \

@@ -1,12 +1,11 @@
-/* The 25-point stencil, streamed in z: what every staging technique does with a plane in shared memory. A block owns a
- * tile in x and y and a chunk of planes. The planes come in one after another through a ring of shared-memory slots. A
- * thread owns ROWS x 4 points. For each of them it keeps the partial sums of the eight output planes that are not
- * finished, so it reads every plane once. The techniques differ in how planes get into the ring, and in who waits for
- * whom.
+/* The 25-point stencil, streamed in z: the part that all staging techniques have in common. A block owns a tile in x
+ * and y and a chunk of planes. The planes come in one after another through a ring of shared-memory slots. A thread
+ * owns ROWS x 4 points. For each of them it keeps the partial sums of the eight output planes that are not finished, so
+ * it reads every plane once. The techniques differ in how planes get into the ring, and in who waits for whom.
  *
  *   shape     a tile's size, its threads and its ring        place    where a block is
  *   copier    a thread's part of the copies of a plane      points   a thread's points and their sums
- *   terms_pack, pack_layer_terms    terms of a thread's points, and what layers add to them: of multi_stage alone */
+ *   terms_pack, pack_layer_terms    terms of a thread's points, and what layers add to them: in multi_stage alone */
 #ifndef STENCIL_CUDA_STENCIL_CUH
 #define STENCIL_CUDA_STENCIL_CUH
 
@@ -17,9 +16,8 @@
 
 namespace stencil {
 
-/* An equation on tiles of TX x TY points, ROWS rows a thread, STAGES planes in the pipeline (the one at hand and those
- * on their way), BLOCKS resident blocks an SM. HELPERS: threads besides those that own points. LAYERED: it adds what
- * layers along x do. */
+/* The tile of a block. TX x TY: its points; ROWS: rows a thread; STAGES: planes in the pipeline; BLOCKS: resident on an
+ * SM. HELPERS: threads that own no points. LAYERED: it adds layer terms along x. */
 template <enum equation Q, int TX, int TY, int ROWS, int STAGES, int BLOCKS, int HELPERS = 0,
           class Terms = no_terms, bool LAYERED = false>
 struct shape {
@@ -264,7 +262,7 @@ __device__ __forceinline__ void store_once(float *to, const float v[PACK], int l
       if (i < lanes) to[i] = v[i];
 }
 
-/* What layers along x add to a thread's packs, one a row. */
+/* The layer terms along x of a thread's packs, one a row. */
 template <class S> struct pack_layer_terms {
   const layer_term_rows &all;
   const float *from = nullptr; /* of the first row in plane 0 */
@@ -272,7 +270,7 @@ template <class S> struct pack_layer_terms {
   float values[S::rows][PACK] = {};
   unsigned points_of[S::rows] = {}; /* bits: those that get one, of each row */
 
-  /* Of the packs at point x of rows from `row` on. */
+  /* For the packs at point x of rows from `row` on. */
   __device__ __forceinline__ pack_layer_terms(const kernel_args &a, const layer_term_rows &rows, int x,
                                               int row)
       : all(rows) {
@@ -284,7 +282,7 @@ template <class S> struct pack_layer_terms {
     from =
         all.values + (((ptrdiff_t)(low ? 0 : all.high) * a.ny + row) * all.pitch + x - (low ? 0 : all.first));
   }
-  /* Asks for those of plane z, row j of the thread's. */
+  /* Loads those of plane z, in the thread's row j. */
   __device__ __forceinline__ void expect(const kernel_args &a, int z, int j, int row) {
     if (!S::layered) return;
     points_of[j] = row >= all.y_begin && row < all.y_end && z >= all.z_begin && z < all.z_end ? points : 0;
@@ -292,9 +290,9 @@ template <class S> struct pack_layer_terms {
   }
 };
 
-/* The points a thread owns and their sums. add() is called for each plane z of [z_begin - RADIUS,
- * z_end + RADIUS), in order, once the plane is in shared memory; it stores output plane z - 4. What else that plane
- * needs from global memory (medium, the step before) was loaded a plane earlier, so that nothing waits for it. */
+/* The points a thread owns and their sums. add() is called for each plane z of [z_begin - RADIUS, z_end + RADIUS), in
+ * order, once the plane is in shared memory; it stores output plane z - 4. That plane's other operands (medium, the
+ * step before) were loaded a plane earlier, so that nothing waits for them. */
 template <class S> struct points {
   const kernel_args &a;
   const place<S> &tile;
@@ -362,7 +360,7 @@ template <class S> struct points {
     });
   }
 
-  /* Asks for what output plane z needs besides its sums and u. */
+  /* Loads the operands of output plane z besides its sums and u. */
   __device__ __forceinline__ void expect(int z) {
 #pragma unroll
     for (int j = 0; j < S::rows; j++) {

@@ -1,5 +1,5 @@
-/* The terms of an equation and batches of rows (kernel_args.terms, flat) in kernels that stream planes: a kernel is compiled
- * for each kind, and has the terms of a pack of points in registers. */
+/* The terms of an equation and the rows of a batch (kernel_args.terms, flat), in kernels that stream planes. A kernel
+ * is compiled for each kind and keeps the terms of a pack of points in registers. */
 #ifndef STENCIL_CUDA_TERMS_CUH
 #define STENCIL_CUDA_TERMS_CUH
 

@@ -1,11 +1,11 @@
-/* The optional terms of what multiplies the stencil (kernel_terms), at a point, for C and CUDA: density, absorption
- * and, on the way back, the gradient. */
+/* The optional terms (kernel_terms) at a point, for C and CUDA: density, absorption and, in the adjoint, the
+ * gradient. */
 #ifndef STENCIL_TERMS_H
 #define STENCIL_TERMS_H
 
 #include "point.h"
 
-/* What a point has for its terms; those that a run lacks are not looked at. */
+/* The operands of the terms at a point. Those of absent terms are not read. */
 typedef struct terms_point {
   float V, kappa, recalled;
   float g, r[MEMORIES_MAX]; /* get their next values */
@@ -15,7 +15,7 @@ GHOSTS_INLINE bool terms_any(const kernel_terms *t) {
   return t->density || t->memories || t->recalled;
 }
 
-/* Those of a box that begins `offset` floats from own point (0, 0, 0). */
+/* The terms of a box that begins `offset` floats from own point (0, 0, 0). */
 GHOSTS_INLINE kernel_terms terms_from(kernel_terms t, ptrdiff_t offset) {
   if (t.density) t.density += offset;
   if (t.loss) t.loss += offset;
@@ -24,7 +24,7 @@ GHOSTS_INLINE kernel_terms terms_from(kernel_terms t, ptrdiff_t offset) {
   return t;
 }
 
-/* What m multiplies, from the stencil B. The counts are parameters, so that what is absent costs nothing. */
+/* The bracket, which m multiplies, from the stencil B. The counts are constants, so that absent terms cost nothing. */
 GHOSTS_INLINE float terms_bracket(const kernel_terms *t, bool density, int memories, bool gradient, float B,
                                   float u, terms_point *p) {
   float sum = 0;

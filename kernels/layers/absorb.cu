@@ -1,15 +1,15 @@
-/* The absorbing layers on a CUDA device, two launches for what a range of planes has of the layer_region. The
- * layer_region is three kinds of boxes without overlap: all points of the layers along z; of the other planes those
- * along y; of what remains those along x. What a point reads along its layer's axis its neighbours there read too, so
- * it is passed on in registers:
+/* The absorbing layers on a CUDA device, two launches for a range of planes. The layers are cut into three kinds of
+ * boxes without overlap. The first have all points of the layers along z, the second the other points of those along y,
+ * the third the remaining points along x. Neighbours along a layer's axis read the same values, which therefore stay in
+ * registers:
  *
  *   along x, of all rows: a warp takes the layer of a row, a point a lane, and lanes shuffle. Of points that are also in
  *     another layer it leaves the layer term.
  *   along z and y: a thread goes through the layer, inward, with nine points of the field and four psi at hand; where
  *     these two cross it computes point by point what y adds.
  *
- * So a point loads and stores what is its own, once. A thread a point, with all it needs from the caches, took 1.9
- * times as long (512^3, 20 points at all faces, one H200). */
+ * So each value is loaded and stored once. One thread a point, with all reads from the caches, took 1.9 times as long
+ * (512^3, 20 points at all faces, one H200). */
 #include "absorb.cuh"
 
 namespace absorbing {
@@ -47,7 +47,7 @@ static __device__ __forceinline__ float with_layer_term(const kernel_args &f, pt
   return TERMS ? terms_add(&f, at, gain, layer_term, out) : fmaf(gain, layer_term, out);
 }
 
-/* Of one point in a layer along y or z: what an iteration needs from memory besides what those before have read. */
+/* The operands of one point in a layer along y or z that earlier iterations have not read. */
 struct operands {
   float u, before, zeta, out, medium,
       layer_term; /* u four points further on, psi three; the rest of the point itself */
@@ -61,7 +61,7 @@ template <int AXIS, bool TERMS> struct revisit {
   int i, inward; /* i: from the outer edge */
   absorb_point point;
   ptrdiff_t step, state_step, at, state; /* strides; the point in a field, in the state */
-  ptrdiff_t layer_term, layer_term_step; /* the same of what a layer along x adds; -1: it is in none */
+  ptrdiff_t layer_term, layer_term_step; /* the same of its layer term along x; -1: it is in no such layer */
   float u[2 * RADIUS + 1], psi[ABSORB_BEYOND + 1];
   operands next[ASKED];
 
@@ -212,7 +212,7 @@ struct row_lane {
     for (int r = 1; r <= ABSORB_BEYOND; r++) psi[r] = __shfl_down_sync(~0u, own, r);
     return absorb_slope(&a.axis[0], psi[0], psi[1], psi[2], psi[3]);
   }
-  /* What the layer adds to the point of row j, whose psi and layer term it stores; by all lanes of the warp. */
+  /* Computes the layer term of row j's point, and stores it and psi. All lanes of the warp call it. */
   __device__ __forceinline__ float renew(int j) {
     const absorb_axis &s = a.axis[0];
     float near[2 * RADIUS + 1];

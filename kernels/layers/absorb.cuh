@@ -1,16 +1,16 @@
-/* What the kernels of absorbing layers on a CUDA device share: how layers are cut into blocks, and what one point gets. */
+/* Shared by the CUDA kernels of absorbing layers: the division of layers into blocks, and the arithmetic of a point. */
 #ifndef STENCIL_ABSORB_CUH
 #define STENCIL_ABSORB_CUH
 
 #include <cuda_runtime.h>
 #include "absorb.h"
 
-/* The launch before the interior kernel, of points in no layer along y or z, and before that of the other points
- * (absorb_whole.cuh): leaves what layers along x add in args->layer_terms (absorb_layer_terms). A row of layer terms has at most
- * BEFORE_PITCH floats, one of the field at least BEFORE_POINTS. */
+/* Computes the layer terms along x into args->layer_terms (absorb_layer_terms), before the interior kernel and the
+ * launch of absorb_whole.cuh. A row of layer terms has at most BEFORE_PITCH floats, a row of the field at least
+ * BEFORE_POINTS. */
 extern "C" int absorb_cuda_before(const absorb_args *args, void *stream);
-/* The launch after an interior kernel that has added these to the points of layers along x alone: all that other layers
- * add. */
+/* Adds the layers along y and z, after an interior kernel that has added the layer terms of points in layers along x
+ * alone. */
 extern "C" int absorb_cuda_others(const absorb_args *args, void *stream);
 
 /* What brings a kernel and the layers of its points (kernel.layers). */

@@ -1,26 +1,24 @@
-/* Absorbing layers of the wave equation: a convolutional perfectly matched layer for second-order equations
- * (Komatitsch & Martin 2007; the form of Pasalic & McGarry 2010), with first derivatives at half points.
+/* Absorbing layers of the wave equation: a convolutional perfectly matched layer for second-order equations (Komatitsch
+ * & Martin 2007; the form of Pasalic & McGarry 2010), with first derivatives at half points.
  *
  * In a layer along axis s, every d/ds becomes (1/S) d/ds with S = 1 + d / (alpha + i omega). In time that is
  *   d2u/ds2  ->  d2u/ds2 + d(psi)/ds + zeta
  *   psi   = a' psi(before)  + b' du/ds                     at half points
  *   zeta  = a  zeta(before) + b (d2u/ds2 + d(psi)/ds)      at points
- * with a = exp(-(d + alpha) dt), b = d (a - 1) / (d + alpha). After a kernel has stored u of the next step,
- * the operation adds m * (d(psi)/ds + zeta), summed over the axes in whose layers the point lies. d2u/ds2 are
- * the stencil's own weights: what is stretched is what the kernel computed.
+ * with a = exp(-(d + alpha) dt), b = d (a - 1) / (d + alpha). After a kernel has stored u of the next step, the
+ * operation adds m * (d(psi)/ds + zeta), summed over the axes in whose layers the point lies. d2u/ds2 are the stencil's
+ * own weights: what is stretched is what the kernel computed.
  *
- * Points of a layer are counted from its outer edge, i = 0 .. width - 1, and so is everything else: a layer
- * at a high face is the mirror image, to the bit, of one at a low face. psi[k] is at half point k - 3/2. The
- * derivative there needs u[k - 3 .. k], that of psi at point i needs psi[i .. i + 3]; psi[k] is 0 from k =
- * width on. So a point reads u no farther off than 4, and exactly the points of the layer have something to
- * add.
+ * Points of a layer are counted from its outer edge, i = 0 .. width - 1. So a layer at a high face is the mirror image,
+ * to the bit, of one at a low face. psi[k] is at half point k - 3/2. The derivative there needs u[k - 3 .. k], that of
+ * psi at point i needs psi[i .. i + 3]; psi[k] is 0 from k = width on. So a point reads u at most 4 points away, and
+ * only points of the layer have a layer term.
  *
  * Along x the sum d(psi)/ds + zeta is kept in zeta's place (absorb_layer_terms).
  *
- * Nothing depends on the order of points: psi is read from one array and written to another, where a point
- * writes psi[i] alone and computes what else it needs of the new psi anew. A slab that ends inside a layer
- * holds, and its last points also write, the up to three psi planes after its own: its neighbour comes to the
- * same bits. */
+ * The order of points does not matter: psi is read from one array and written to another. A point writes psi[i] alone
+ * and recomputes the other new psi that it needs. A slab that ends inside a layer holds, and its last points also
+ * write, the up to three psi planes after its own: its neighbour comes to the same bits. */
 #ifndef STENCIL_ABSORB_H
 #define STENCIL_ABSORB_H
 
@@ -43,11 +41,10 @@ typedef struct absorb_args {
   float *layer_terms;  /* absorb_layer_terms; NULL without layers along x */
 } absorb_args;
 
-/* How the layer terms of layers along x lie in memory: (planes, ny, pitch). A layer term is what a layer added to a
- * point, d(psi)/ds + zeta, to be multiplied by the medium. Layer terms are kept in place of zeta: zeta before a step is
- * the layer term minus d(psi)/ds of the old psi. So a launch that makes layer terms for the interior kernel
- * (absorb_cuda_before) need not store zeta as well. The layer terms of each layer lie together, since the tiles that
- * need one do not need the other, and packs of four as in the field. What is no layer's point in them stays 0. */
+/* The layout of the layer terms along x: (planes, ny, pitch). A layer term is d(psi)/ds + zeta, to be multiplied by the
+ * medium. Layer terms are stored in place of zeta, which is the layer term minus d(psi)/ds of the old psi. So the
+ * launch that computes them (absorb_cuda_before) need not store zeta too. Each layer has an array of its own, since a
+ * tile needs at most one. Packs of four are aligned as in the field. Values at points of no layer stay 0. */
 typedef struct absorb_layer_terms {
   int planes; /* nz of each layer, those of the low one first */
   int pitch;  /* floats of a row, whole packs */
@@ -69,7 +66,7 @@ GHOSTS_INLINE ptrdiff_t absorb_layer_term_at(const absorb_layer_terms *t, int ny
   return row * t->pitch + at.x - (high ? t->first : 0);
 }
 
-/* A step is done: what it wrote is what the next one reads. */
+/* Swaps the arrays of psi after a step. */
 static inline void absorb_swap(absorb_args *a) {
   for (int i = 0; i < ABSORB_AXES; i++) {
     float *next = a->axis[i].psi_out;
@@ -167,8 +164,8 @@ GHOSTS_INLINE ptrdiff_t absorb_offset_of_layer_term(const absorb_args *a, absorb
   return absorb_layer_term_at(&t, a->field.ny, p.inward < 0, at);
 }
 
-/* What the layer along `axis` adds to the second derivative at a point that is in it; stores the point's new psi and
- * zeta or layer term, and those psi after it that only the slab's last point along z stores. */
+/* Returns the layer term along `axis` at a point of that layer. Stores the point's new psi and its zeta or layer term;
+ * the slab's last point along z also stores the psi after it. */
 GHOSTS_INLINE float absorb_along(const absorb_args *a, int axis, absorb_point at) {
   const kernel_args *f = &a->field;
   const absorb_axis *s = &a->axis[axis];
@@ -198,7 +195,7 @@ GHOSTS_INLINE float absorb_along(const absorb_args *a, int axis, absorb_point at
               psi3 = absorb_psi_at(&l, a->difference, u, psi_in, 3);
   const float slope = absorb_slope(s, psi0, psi1, psi2, psi3);
   const float memory = absorb_zeta(l.a, l.b, absorb_second(s, w, u, l.step), slope, before);
-  const float layer_term = 0.0f + (slope + memory); /* not -0: what is added to a point begins with 0 */
+  const float layer_term = 0.0f + (slope + memory); /* not -0: the sum over axes begins with 0 */
   const int left = axis == 2 ? absorb_left(a, p, at.z) : 0;
   *kept = axis == 0 ? layer_term : memory;
   s->psi_out[state + l.psi[0]] = psi0;

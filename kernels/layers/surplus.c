@@ -1,5 +1,5 @@
-/* What the way back takes from mu, on the host: row by row, in runs of points that lie in the same layers, in loops of which the
- * compiler makes vectors, once for each set of instructions. */
+/* The host function of surplus.h: row by row, in runs of points that lie in the same layers. The compiler makes vectors
+ * of the loops, for each instruction set. */
 #include "surplus.h"
 #include "base/isa.h"
 #include "kernels/host_range.h"

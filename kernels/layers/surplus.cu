@@ -1,6 +1,6 @@
-/* What the way back takes from mu, on CUDA, in the order in which arrays of own points hold the points of layers: a warp does a
- * part of a row that lies in a layer along y or z, or points of the ends of rows, which lie in layers along x alone. A thread
- * does EACH points, a warp apart, and loads all that they need before it stores anything. */
+/* The CUDA function of surplus.h, in the order of the arrays of layer points. A warp does a part of a row in a layer
+ * along y or z, or points at the ends of rows, in layers along x alone. A thread does EACH points, a warp apart; it
+ * loads all operands before it stores. */
 #include <cuda_runtime.h>
 #include "surplus.h"
 
@@ -80,7 +80,7 @@ static __device__ __forceinline__ void find(const surplus_args &a, const cut &c,
   }
 }
 
-/* What a thread keeps of a point between two steps. */
+/* The values of a point that a thread loads before it stores. */
 template <int AXES> struct known {
   float chi[AXES], missing, before, last, kappa, memory[MEMORIES_MAX], image;
 };

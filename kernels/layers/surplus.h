@@ -1,10 +1,10 @@
-/* What the way back takes from mu to make nu of it: e = mu - nu (stretch.h), in one pass over the points of layers after each step.
- * m lambda is nu with the damping of absorption removed. l is e with the same damping removed:
+/* Subtracts e = mu - nu (stretch.h) from the adjoint field mu, which leaves nu, in one pass over the points of layers
+ * after each adjoint step. m lambda is nu with the damping of absorption removed. l is e with the same damping removed:
  *   l = (e + sum a_l r_l) / (1 - kappa sum b_l),   r_l = a_l r_l + b_l kappa l;   without absorption l = e
- * Each step adds to the gradient u times what m multiplies in it, made of mu. The gradient needs that of nu, so this
- * follows:
+ * Each step adds u times the factor of m to the gradient, computed with mu. The gradient needs it with nu, so this
+ * corrects it:
  *   g -= sum over the steps of u (l - 2 l(before) + l(before that)) / m
- * which `missing` gathers, without m. Nothing here touches what steps touch: so they may go on meanwhile. */
+ * `missing` sums this, without m. Steps and this use different memory, so they may run at the same time. */
 #ifndef STENCIL_SURPLUS_H
 #define STENCIL_SURPLUS_H
 

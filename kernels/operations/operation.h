@@ -1,7 +1,7 @@
-/* What a device does with a field besides the stencil: ghosts at the start, point sources, receivers, many steps in one
- * launch, absorbing layers (absorb.h), and the statistics of a saved field (statistics.h). device_table.apply enqueues an
- * operation as it does a launch. An operation gives the same bits on every backend, for every number of threads and every
- * cut of the planes: inject_add, inject_store and sample_column are one source for the host and CUDA. */
+/* Operations on a field besides the stencil: ghosts at the start, point sources, receivers, many steps in one launch,
+ * absorbing layers (absorb.h), statistics of a saved field (statistics.h). device_table.apply enqueues one like a
+ * launch. An operation gives the same bits on every backend, for every number of threads and every cut of the planes:
+ * inject_add, inject_store and sample_column are one source for the host and CUDA. */
 #ifndef STENCIL_OPERATION_H
 #define STENCIL_OPERATION_H
 
@@ -85,9 +85,9 @@ typedef struct source_part {
 } source_part;
 
 /* At each point that sources act on: out += gain * sum over the parts, in their order, of weight * signal: s =
- * fma(weight, signal, s) from 0, times sigma, or over it on the way back, where residuals of p are added, stretched
- * (stretch.h); then as terms say, fma(gain, s, out), stored with its images; gain: what multiplies the stencil. An
- * imposed value, unless it is NaN, replaces that. */
+ * fma(weight, signal, s) from 0, times sigma. In the adjoint, where residuals of p are added, stretched (stretch.h), it
+ * is divided by sigma. Then fma(gain, s, out), with the terms, is stored with its images; gain is the factor of the
+ * stencil. An imposed value that is not NaN replaces the result. */
 typedef struct inject_args {
   kernel_args field;               /* out, equation, media, geometry, ghosts */
   const source_tile *tiles;        /* of the planes [field.z_begin, field.z_end); distinct; device memory */
@@ -101,7 +101,7 @@ typedef struct inject_args {
 } inject_args;
 extern const operation operation_inject;
 
-/* What a part has at point (iz, iy, ix) of its source, added to s. */
+/* Adds the value of a part at point (iz, iy, ix) of its source to s. */
 GHOSTS_INLINE float inject_add(const inject_args *a, const source_part *k, int iz, int iy, int ix, float s) {
   const point_weights *p = &a->places[k->place];
   return fmaf((p->wz[iz] * p->wy[iy]) * p->wx[ix], a->signal[k->signal], s);
@@ -129,9 +129,9 @@ GHOSTS_INLINE void inject_impose(const kernel_args *f, int z, int y, int x, floa
 
 /* --- receivers -------------------------------------------------------------------------------------------------- */
 
-/* samples[i] = interpolation of the field at receivers[i]: along x the sum of wx times a column's, which is along z that
- * of wz times a row's, which is along y that of wy u. Each is fma(weight, value, sum) from 0 in ascending order: so
- * neighbouring lanes read neighbouring columns. */
+/* samples[i] = the field interpolated at receivers[i]. A row is the sum of wy u along y, a column the sum of wz times
+ * rows along z, the sample the sum of wx times columns along x. Each is fma(weight, value, sum) from 0 in ascending
+ * order: so neighbouring lanes read neighbouring columns. */
 typedef struct sample_args {
   const float *field; /* own point (0, 0, 0), ghosts along z up to date */
   const float *sigma; /* laid out likewise: its values over these; NULL: as they are */
@@ -171,17 +171,17 @@ GHOSTS_INLINE float sample_column(const sample_args *a, const point_weights *p, 
 
 /* --- many steps in one launch ----------------------------------------------------------------------------------- */
 
-/* What a launch reports. In device memory; the launcher sets it to 0. */
+/* The report of a launch, in device memory; the launcher sets it to 0. */
 typedef struct persistent_state {
   unsigned done;      /* pieces of boundary planes finished, of all steps */
   unsigned failed;    /* a neighbour's planes did not come in time */
   uint64_t waited_ns; /* in which one block, done with its step, waited for neighbours' planes */
 } persistent_state;
 
-/* Step i reads fields[i % N] and writes fields[(i + 1) % N], N = equation_states, own points with their images, as a kernel
- * of one step does (kernel.h). Where there is a neighbour on a side it also writes the 4 planes next to it into the
- * neighbour's ghosts and sets the neighbour's counter to counter_before + i + 1. The next step begins when this device's
- * counter of that side has come as far. The counters wrap around. */
+/* Step i reads fields[i % N] and writes fields[(i + 1) % N], N = equation_states, own points with their images, as a
+ * kernel of one step does (kernel.h). For a neighbour on a side it also writes the 4 planes next to it into the
+ * neighbour's ghosts and sets the neighbour's counter to counter_before + i + 1. The next step begins when this
+ * device's counter of that side has reached that value. The counters wrap around. */
 typedef struct persistent_args {
   kernel_args constants;          /* in, out and the z range are ignored */
   float *fields[EQUATION_STATES]; /* own point (0, 0, 0) */
@@ -269,7 +269,7 @@ typedef struct scale_args {
 } scale_args;
 extern const operation operation_scale;
 
-/* Of fields that lie as those of a launch. */
+/* Arguments for fields that are laid out as those of a launch. */
 static inline scale_args scale_as(enum scale_kind kind, const float *from, const float *by, float *to,
                                   const kernel_args *k) {
   const scale_args a = {kind, from, by, to, k->pitch, k->plane, k->nx, k->ny, k->nz, NULL};
@@ -325,7 +325,7 @@ GHOSTS_INLINE void frame_point(const frame_args *a, int z, int y, int x) {
   for (int i = 0; i < a->count && !own; i++) a->to[at + i * (ptrdiff_t)a->apart] = a->from[at];
 }
 
-/* --- what a gradient comes to ----------------------------------------------------------------------------------- */
+/* --- gradients -------------------------------------------------------------------------------------------------- */
 
 /* At own points of fields laid out alike, in float64 and rounded once: W l, or W (g - u l) factor / sqrt(m), with
  * l = (nu - after) / m. */
@@ -338,7 +338,7 @@ typedef struct gradient_args {
   double factor; /* 0: without it, and the root */
   size_t pitch, plane;
   int nx, ny, nz;
-  bool halves[FACE_COUNT]; /* W is 1/2 of what it is elsewhere at points on these faces of the slab */
+  bool halves[FACE_COUNT]; /* W is halved at points on these faces of the slab */
 } gradient_args;
 extern const operation operation_gradient;
 
@@ -356,9 +356,9 @@ GHOSTS_INLINE void gradient_point(const gradient_args *a, int z, int y, int x) {
   a->to[at] = (float)value;
 }
 
-/* Where the medium absorbs: from nu of steps 0 and 1, with what relaxations remember, to m lambda of both, whose steps add m times
- * what that of nu multiplies before it is damped (kernel_terms). With S the sum of that over all steps, and R_l of r_l, the
- * recursions summed up, once and twice, are, of a medium that is not there (part of 1):
+/* For an absorbing medium: from nu of steps 0 and 1 and the relaxations' memory r_l to m lambda of both steps. A step
+ * of m lambda adds m times the undamped bracket of nu (kernel_terms). S is the sum of that bracket over all steps, R_l
+ * the sum of r_l. Summed once and twice, the recursions are
  *   part S = (nu - after) / m - sum a_l r_l / (1 - a_l),   R_l = (b_l kappa S - a_l r_l) / (1 - a_l),
  *   part lambda = nu / m - sum a_l R_l / (1 - a_l),        part = 1 - kappa sum b_l / (1 - a_l) */
 typedef struct undamp_args {

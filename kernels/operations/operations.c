@@ -73,7 +73,7 @@ POINTS(gradient, 0)
 POINTS(frame, RADIUS)
 #undef POINTS
 
-/* Those of `m` alone: knowing which, the compiler makes vectors of the row. */
+/* Only the maps of `m`: these are constants, so the compiler makes vectors of the row. */
 static inline __attribute__((always_inline)) void maps_row(const maps_args *a, maps_args m, int row) {
   m.field = a->field, m.sigma = a->sigma, m.pitch = a->pitch, m.plane = a->plane;
   for (int x = 0; x < a->nx; x++) maps_point(&m, row / a->ny, row % a->ny, x);

@@ -3,8 +3,8 @@
  *   measure        one cooperative launch: a warp measures a unit; the grid meets; a warp adds up a plane's units
  *   count_values   the histogram: each block counts in shared memory
  *
- * Sums have the order of statistics.h, so they go through shuffles of our own. All else does not depend on an order and
- * uses cg::reduce and atomics. */
+ * Sums have the order of statistics.h, so they go through shuffles of our own. Other results do not depend on the
+ * order; they use cg::reduce and atomics. */
 #include <cooperative_groups.h>
 #include <cooperative_groups/reduce.h>
 #include <cuda_runtime.h>

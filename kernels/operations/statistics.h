@@ -88,7 +88,7 @@ STATISTICS_INLINE int64_t units_of_plane(int nx, int ny) {
   return (int64_t)units_across(nx) * ((ny - 1) / UNIT_HEIGHT + 1);
 }
 
-/* Unit `i` of a slab: where it lies. All points of a row of units come before those of the next. */
+/* The place of unit `i` of a slab. All points of a row of units come before those of the next. */
 typedef struct unit_place {
   int z, y, x;       /* its first point */
   int width, height; /* points */

@@ -1,7 +1,7 @@
-/* The layers of an axis, where points lie in them, and what multiplies fields there on the way back (docs/GRADIENT.md).
+/* The layers of an axis, the places of points in them, and the operator P of the adjoint (docs/GRADIENT.md).
  *
- * Its steps are forward steps of mu = P nu: P is the product of 1 + Z over the layers that a point lies in, where Z is the
- * filter that makes zeta (absorb.h): Z x = chi, chi = a chi(before) + b x. So P needs no neighbours, and
+ * Adjoint steps are forward steps of mu = P nu. P is the product of 1 + Z over the layers that a point lies in. Z is
+ * the filter of zeta (absorb.h): Z x = chi, chi = a chi(before) + b x. So P needs no neighbours, and
  *   P x:   for each axis  chi = a chi + b x, x += chi
  *   e = mu - nu, from 0:  for each axis  chi = (a chi + b (mu - e)) / (1 + b), e += chi */
 #ifndef STENCIL_STRETCH_H
@@ -22,9 +22,9 @@ extern "C" {
 
 enum { ABSORB_AXES = 3 };
 
-/* The layers of one axis: at its low face, its high face, or both. State along the axis is stored in
- * ascending order of the coordinate: all of the low layer, then all of the high one (of z: what the slab
- * holds of each). psi of x: (nz, ny, lo + hi); y: (nz, lo + hi, nx); z: (planes held, ny, nx); x fastest. */
+/* The layers of one axis: at its low face, its high face, or both. State is stored in ascending order of the
+ * coordinate: the low layer, then the high one (along z: the slab's part of each). psi of x: (nz, ny, lo + hi); y: (nz,
+ * lo + hi, nx); z: (planes held, ny, nx); x fastest. */
 typedef struct absorb_axis {
   float *psi_in; /* spacing * du/ds, remembered: as u; only read */
   float *psi_out;
@@ -73,7 +73,7 @@ GHOSTS_INLINE float stretch_point(const absorb_axis axis[ABSORB_AXES], int width
   return x;
 }
 
-/* What e needs to be known by: chi of the layers of each axis, laid out as zeta in the planes of the slab and RADIUS beyond. */
+/* The state of e: chi of the layers of each axis, laid out as zeta, in the planes of the slab and RADIUS beyond. */
 typedef struct surplus_layers {
   absorb_axis axis[ABSORB_AXES]; /* without state */
   int width;                     /* 0: no layers */
