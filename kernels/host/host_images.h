@@ -1,9 +1,8 @@
-/* How the host kernels `simd` store ghosts that are images (ghosts.h has the rules): which rows and which
- * ends of rows have images, found once a launch or row. Vectors are stored from their registers to all their
- * places: what was stored around the cache is dear to read back. Ghosts at the ends of a row that lie in
- * cache lines of their own are stored with the padding beside them as whole lines, in large launches around the cache:
- * a store of a few floats would first fetch the line from memory, twice a row. Others are gathered from the
- * batch. */
+/* Stores images in ghosts for the host kernels `simd` (rules: ghosts.h). Once a launch or row it finds which rows and
+ * which ends of rows have images. Vectors are stored from registers to all their places: values stored around the cache
+ * are slow to read back. Ghosts at the ends of a row that have cache lines to themselves are stored as whole lines with
+ * their padding, in large launches around the cache. A store of a few floats would first fetch the line from memory.
+ * Other ghosts are gathered from the strip. */
 #ifndef STENCIL_HOST_IMAGES_H
 #define STENCIL_HOST_IMAGES_H
 
@@ -16,7 +15,7 @@ enum {
   LINE = 16 /* floats of a cache line */
 };
 
-/* Where else a new value goes. */
+/* Another place of a new value. */
 typedef struct image {
   ptrdiff_t distance; /* floats from the point to its image */
   bool negated;
@@ -38,7 +37,7 @@ typedef struct ghost_line {
   int from[LINE]; /* lane of that vector that goes there */
 } ghost_line;
 
-/* Where in memory, at the place of the point being computed, lies what a row asks for: of all planes of a group. */
+/* The lines that a row prefetches, relative to the point being computed, for all planes of a group. */
 enum { PREFETCH_MOST = AHEAD_ARRAYS + 3 };
 typedef struct prefetch_list {
   const float *from[PREFETCH_MOST];
@@ -53,7 +52,7 @@ typedef struct simd_launch {
   bool around_cache;         /* new values are stored around the cache */
   bool columns;              /* a block's rows in columns (host_form) */
   host_ahead ahead;
-  int ahead_rows; /* of a launch by itself, else 0: how far ahead of the computation it asks */
+  int ahead_rows; /* rows by which prefetches are ahead of the computation; 0 in a wavefront */
   host_range range;
   prefetch_list prefetch_list;
   bool whole; /* ghosts at the ends of rows are stored as whole lines, these: */
@@ -103,7 +102,7 @@ static inline void find_ghost_lines(simd_launch *s, int lanes) {
   const bool wrap = lo == GHOST_WRAP;
   s->left = (ghost_line){lo != GHOST_KEEP, lo == GHOST_ODD, -LINE, wrap ? last : 0, 0, {0}};
   s->right = (ghost_line){hi != GHOST_KEEP, hi == GHOST_ODD, a->nx, wrap ? 0 : last, 0, {0}};
-  /* Ghosts nx + r and r - 4 are images of r and nx - 4 + r where it wraps, else of nx - 2 - r and 4 - r. */
+  /* Ghosts nx + r and r - 4 are images: of r and nx - 4 + r on a periodic axis, else of nx - 2 - r and 4 - r. */
   for (int r = 0; r < RADIUS; r++) {
     s->right.from[r] = wrap ? r : lanes - 2 - r;
     s->left.from[LINE - RADIUS + r] = wrap ? lanes - RADIUS + r : RADIUS - r;

@@ -1,8 +1,7 @@
-/* Absorbing layers (absorb.h) in the host kernels `simd`. Before a group's rows are computed, what their
- * layers add to the second derivative is summed on the stack, x first, then y, then z; the update adds it to the new
- * points while they are in registers. So u, the medium and the older u are visited once, and images are stored once.
- * Every psi that a point needs is computed anew: in the cache that is cheaper than to keep it from row to row, and a
- * range needs nothing of what another one does. */
+/* Absorbing layers (absorb.h) in the host kernels `simd`. Before a group's rows are updated, their layer terms are
+ * summed on the stack, x first, then y, then z. The update adds them to the new points in registers. So u, the medium
+ * and the older u are read once, and images are stored once. Every point recomputes the psi that it needs. In the cache
+ * that costs less than keeping psi from row to row, and threads do not depend on each other. */
 #ifndef STENCIL_HOST_LAYERS_H
 #define STENCIL_HOST_LAYERS_H
 
@@ -18,15 +17,15 @@ enum {
 };
 enum { PROFILE_A, PROFILE_B, PROFILE_PSI_A, PROFILE_PSI_B, PROFILES };
 
-/* What layers add to the second derivative in the rows of a group, from the block's first point on. -0, which changes
- * nothing, at points in no layer. */
+/* The layer terms of the rows of a group, from the block's first point on. Points in no layer have -0, which changes
+ * nothing. */
 typedef struct layer_term_rows {
   bool
-      whole; /* all points of the rows are set; else those of vectors that begin before low_end or end after high_begin */
-  bool blank;              /* -0 is at all of them beside the layers along x */
+      whole; /* all points are set; else those of vectors that begin before low_end or end after high_begin */
+  bool blank;              /* all points beside the layers along x have -0 */
   int x_begin, points;     /* of the block */
   int low_end, high_begin; /* of the layers along x, from x_begin on */
-  float start[GROUP];      /* what a row's points hold before anything is added */
+  float start[GROUP];      /* the initial value of a row's points */
   _Alignas(64) float row[GROUP][LAYER_TERM_ROW];
   /* Coefficients of the points in layers along x, at low and at high x, as x ascends: of point x at ABSORB_BEYOND + x -
    * (the layer's first point in the block), of psi t points further inward t places on. */
@@ -78,13 +77,13 @@ static inline void layer_terms_init(layer_term_rows *s, const absorb_args *a, in
     layer_profile_init(s, a, inward, x_layer_of(a, inward, x_begin, x_end));
 }
 
-/* What is to be added to `points` points from x on; NULL: nothing. */
+/* The layer terms of `points` points from x on; NULL: there are none. */
 static inline const float *layer_terms_at(const layer_term_rows *s, int x, int points) {
   return s->whole || x < s->low_end || x + points > s->high_begin ? s->row[0] + x : NULL;
 }
 
-/* Of `points` points from x on, how many to take at once, `step` at a time: those that something is to be added to, or
- * those that nothing is. */
+/* The length of a run of points from x on, at most `points`, in steps of `step`, that all have layer terms or all have
+ * none. */
 static inline int layer_terms_run(const layer_term_rows *s, int x, int points, int step) {
   const bool some = layer_terms_at(s, x, step) != NULL;
   int run = step;

@@ -19,7 +19,7 @@ INLINE vec_axis axis_of(const absorb_args *a, int axis) {
   return c;
 }
 
-/* psi and zeta before a step, then after it, and what to add to the second derivative. */
+/* psi and zeta, before a step and then after it, and the layer terms. */
 typedef struct vec_state {
   vec psi[PSI_MOST], zeta[GROUP], layer_term[GROUP];
 } vec_state;
@@ -29,7 +29,7 @@ INLINE vec slope_of(const vec_axis *c, const vec psi[]) {
   return vec_fma(c->slope[1], psi[3] - psi[0], c->slope[0] * (psi[2] - psi[1]));
 }
 
-/* The operations of absorb.h at `count` points for each lane, which follow each other inward by `step` from u on. */
+/* The operations of absorb.h at `count` points of each lane; they lie `step` floats apart, inward from u. */
 INLINE void add_along(const vec_axis *c, const vec_profile *p, const float *u, ptrdiff_t step,
                       const int count, vec_state *s) {
   vec *const psi = s->psi;
@@ -109,9 +109,10 @@ static __attribute__((noinline)) void add_group(const absorb_args *a, int axis, 
 
 /* --- along x ---------------------------------------------------------------------------------------------------- */
 
-/* Sets the layer terms of a vector of the layer `l` along x, its other lanes to where they start. inward and whole are
- * constants; whole: all lanes are points, and all psi that they need are in the layer. Loads terms of the next plane
- * before it stores this one's, which may lie at the same place of another page: processors take one for the other. */
+/* Sets the layer terms of a vector in the layer `l` along x, and its other lanes to their initial value. inward and
+ * whole are constants. whole: all lanes are points, and all their psi are in the layer. It loads the layer terms of the
+ * next plane before it stores this plane's. They may lie at the same offset of another page, which processors mistake
+ * for the same address. */
 INLINE void add_x(const absorb_args *a, const vec_axis *c, const int inward, const bool whole, x_layer l,
                   row_points at, layer_term_rows *layer_terms) {
   const absorb_axis *axis = &a->axis[0];
@@ -215,7 +216,7 @@ INLINE void fill_sums(float *row, int begin, int end, float value) {
   for (int x = begin; x < end; x += LANES) vec_store(row + x, v);
 }
 
-/* Starts the layer terms of `planes` rows: all of them, or those beside layers along x. */
+/* Initialises the layer terms of `planes` rows: all of them, or those beside layers along x. */
 INLINE void start_layer_terms(layer_term_rows *s, const int planes) {
   const int low = s->whole ? s->points : smaller(s->low_end + LAYER_TERM_SLACK, s->points),
             high = s->whole ? s->points : larger(s->high_begin - LAYER_TERM_SLACK, 0);

@@ -1,4 +1,4 @@
-/* What sources add and receivers sample, points between points (operation.h), for one instruction set. */
+/* Sources and receivers between grid points (operation.h), for one instruction set. */
 
 /* Adds to `sums` what a source adds in rows [y_begin, y_end) of a tile; sets the bits of those points. */
 INLINE void add_source(const inject_args *a, const source_tile *t, const source_part *k, const int rows[2],
@@ -7,7 +7,7 @@ INLINE void add_source(const inject_args *a, const source_tile *t, const source_
   for (int iy = 0; iy < p->ny; iy++) {
     const int y = points_at(p->y, iy, a->field.ny);
     if (y < rows[0] || y >= rows[1]) continue;
-    /* The second time: those that lie at the other end of a periodic axis. */
+    /* The second iteration: points at the other end of a periodic axis. */
     for (int x = p->x; x + p->nx > 0; x -= a->field.nx) {
       const int begin = larger(0, t->x - x), end = smaller(p->nx, smaller(t->x + TILE_X, a->field.nx) - x);
       if (begin >= end) continue;

@@ -1,5 +1,5 @@
 /* The host kernels `simd`: one body (host_simd_body.h), a file for each instruction set that includes it (host_avx2.c),
- * and the choice at run time. What makes it fast, in order of what it gained:
+ * and the choice at run time. Its speed comes from, greatest gain first:
  *   - GROUP planes at a time: the nine planes of one point share all but one with those of the next plane, so
  * a group of four loads 15 z neighbours instead of 36;
  *   - VECTORS vectors of each plane at a time, in an order that needs few registers: 1.2 to 1.5 times as fast with the
@@ -36,7 +36,7 @@ static bool simd_is_large(const kernel_args *a) {
   return (size_t)(a->z_end - a->z_begin) * a->plane * sizeof(float) > HOST_SIMD_LARGE;
 }
 
-/* A launch by itself asks for the planes that enter, a few rows ahead. */
+/* Does a part of a launch of one step, which prefetches the planes that enter a few rows ahead. */
 void host_simd_launch(const host_isa *isa, enum host_form form, const kernel_args *a,
                       const absorb_args *layers, int part, int parts) {
   const equation_row *row = &EQUATIONS[a->equation];
@@ -44,7 +44,7 @@ void host_simd_launch(const host_isa *isa, enum host_form form, const kernel_arg
   simd_launch s = {.args = a, .layers = layers, .columns = form == HOST_COLUMNS, .ahead_rows = PREFETCH_ROWS};
   s.large = form != HOST_CACHED && simd_is_large(a);
   s.around_cache =
-      s.large && row->levels == 1; /* what is overwritten has just been read: it is in the cache */
+      s.large && row->levels == 1; /* else the overwritten values have just been read and are in the cache */
   s.ahead.array[0] = a->in + rows + 4 * a->plane;
   if (row->levels > 1) s.ahead.array[1] = a->out + rows;
   for (int i = 0; i < row->media; i++)

@@ -7,22 +7,22 @@
 #include "kernels/host_range.h"
 #include "kernels/operations/operation.h"
 
-/* Where in memory, at the place of the point being computed, lies what is to be brought to the cache meanwhile: of this
- * plane and the next ones of the group. NULL: nothing. */
+/* The arrays that a kernel prefetches, relative to the point being computed, for this plane and the next ones of the
+ * group; NULL: none. */
 enum { AHEAD_MEMORIES = 2 + EQUATION_MEDIA, AHEAD_ARRAYS = AHEAD_MEMORIES + MEMORIES_MAX };
 typedef struct host_ahead {
   const float *array[AHEAD_ARRAYS];
 } host_ahead;
 
-enum { PREFETCH_ROWS = 1 /* how far ahead of the computation a plane that enters is prefetched */ };
+enum { PREFETCH_ROWS = 1 /* rows by which the prefetch of a plane is ahead of the computation */ };
 /* Bytes of output from which on launches of `simd` store around the cache; smaller ones are those of `simd_cached`. */
 enum { HOST_SIMD_LARGE = 8 << 20 };
 
-/* What sources add to rows [y_begin, y_end) of a tile; samples of receivers [begin, end). */
+/* Adds the sources to rows [y_begin, y_end) of a tile; takes the samples of receivers [begin, end). */
 typedef void host_inject(const inject_args *args, const source_tile *tile, int y_begin, int y_end);
 typedef void host_sample(const sample_args *args, int begin, int end);
 
-/* How a launch goes through a block of rows, and stores. */
+/* The order in which a launch does a block of rows, and its stores. */
 enum host_form {
   HOST_SIMD,    /* row by row; large launches store around the caches */
   HOST_CACHED,  /* the same, but none does */

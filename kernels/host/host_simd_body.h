@@ -1,7 +1,7 @@
-/* The host kernels `simd` for one instruction set. A file that includes this has defined LANES, VECTORS, X_LOADS, vec, vec_*,
- * settle, prefetch, prefetch_near and leave; its compiler knows the instructions. A vector at the end of a row loads lanes
- * of `in` and `medium` past nx + 3 and drops them: what they read is padding or the next row, and rows y + 1 and y - 1
- * always exist. Loads and stores of `out` are masked there. */
+/* The host kernels `simd` for one instruction set. A file that includes this has defined LANES, VECTORS, X_LOADS, vec,
+ * vec_*, settle, prefetch, prefetch_near and leave; its compiler knows the instructions. A vector at the end of a row
+ * loads lanes of `in` and `medium` past nx + 3 and drops them. It reads padding or the next row there; rows y + 1 and y
+ * - 1 always exist. Loads and stores of `out` are masked there. */
 #include <math.h>
 #include <stdbool.h>
 #include "host_prefetch.h"
@@ -14,7 +14,7 @@
 #else
 #define INLINE static inline __attribute__((always_inline))
 #endif
-/* Takes from the compiler what it knows of a pointer. */
+/* Hides the origin of a pointer from the compiler. */
 #define opaque(p) __asm__ volatile("" : "+r"(p))
 #define ISA(name) vec_##name
 
@@ -36,10 +36,9 @@ typedef struct vec_weights {
   vec center, x[5], y[5], z[5], scale[EQUATION_MEDIA], two;
 } vec_weights;
 
-/* Terms are summed for up to GROUP planes of VECTORS vectors at once: as many chains of additions as keep two
- * multiply-adders busy, which wait four cycles for each other's result. What they part is loaded once. Pointers walk by
- * one stride at a time and are opaque(): else the compiler keeps more values and addresses than there are registers, on
- * the stack or in vector registers, from where they come back by the ports that add and multiply. */
+/* Up to GROUP planes of VECTORS vectors are summed at once: so many independent chains of additions keep two
+ * multiply-adders of four cycles' latency busy. Values that they share are loaded once. Pointers advance by one stride
+ * at a time and are opaque(). Else the compiler keeps more addresses than there are registers and spills them. */
 
 INLINE void load_vecs(vec v[VECTORS], const float *at, const int vectors) {
 #pragma GCC unroll 2
@@ -153,8 +152,8 @@ INLINE vec advance_terms(const vec_weights *w, const kernel_args *a, const enum 
   return layer_terms ? vec_fma(gain, x, next) : next;
 }
 
-/* What the equation makes of a stencil; `at` is the first point's place in its field. layer_terms: what layers add to
- * the stencil, or NULL. */
+/* The new value of points from their stencil; `at` is the first point's place in its field. layer_terms: of the points,
+ * or NULL. */
 INLINE vec advance(const vec_weights *w, const kernel_args *a, const enum equation equation, const bool terms,
                    ptrdiff_t at, int lanes, vec stencil, const float *layer_terms) {
   const equation_row *row = &EQUATIONS[equation];
@@ -169,7 +168,7 @@ INLINE vec advance(const vec_weights *w, const kernel_args *a, const enum equati
   return layer_terms ? vec_fma(vec_gain(equation, m), vec_load(layer_terms), next) : next;
 }
 
-/* Asks for the lines of `vectors` vectors of each plane from `next` on. */
+/* Prefetches the lines of `vectors` vectors of each plane from `next` on. */
 INLINE void prefetch_lines(const float *next, ptrdiff_t plane, const int planes, const int vectors) {
 #pragma GCC unroll 4
   for (int k = 0; k < planes; k++, next += plane) {
@@ -182,9 +181,9 @@ INLINE void prefetch_lines(const float *next, ptrdiff_t plane, const int planes,
   }
 }
 
-/* New points of `vectors` vectors of each of `planes` (constants, at most VECTORS and GROUP) planes from place `at` on;
- * `lanes` of a vector, if it is only one. `layer_terms`: what layers add in the first plane, the others LAYER_TERM_ROW apart, or
- * NULL. */
+/* Computes new points: `vectors` vectors of each of `planes` planes (constants, at most VECTORS and GROUP) from place
+ * `at` on; of a single vector only `lanes`. layer_terms: of the first plane, those of the next LAYER_TERM_ROW further
+ * on; or NULL. */
 INLINE void update(const vec_weights *w, const simd_launch *s, const enum equation equation, const bool terms,
                    ptrdiff_t at, const float *layer_terms, const int planes, const int vectors,
                    const int lanes, vec acc[GROUP][VECTORS]) {
@@ -212,9 +211,9 @@ INLINE void update(const vec_weights *w, const simd_launch *s, const enum equati
     prefetch_lines(s->prefetch_list.from[i] + at, plane, planes, vectors);
 }
 
-/* `points` points, VECTORS whole vectors at a time, of a row of each plane, without images: nearly all there is to do.
- * What the loop reads of the launch is copied: no store can change it, so it stays in registers. relaxing: 0, or of
- * steps forward how many relaxations there are, as a constant: 1.13 to 1.15 times as fast. */
+/* Updates `points` points without images of a row of each plane, VECTORS whole vectors at a time: nearly all the work.
+ * It copies the launch, so that no store can change it and it stays in registers. relaxing: the number of relaxations
+ * as a constant, 1.13 to 1.15 times as fast; 0: any number. */
 INLINE void update_middle(const vec_weights *w, const simd_launch *of, const enum equation equation,
                           const bool terms, const int relaxing, ptrdiff_t at, const float *layer_terms,
                           const int planes, int points) {
@@ -243,7 +242,7 @@ INLINE void update_middle(const vec_weights *w, const simd_launch *of, const enu
   }
 }
 
-/* The middle of a group: functions of their own, since among the code for ends of rows the loop takes more
+/* The middle of a group, as separate functions: inlined among the code for ends of rows the loop takes more
  * instructions. */
 #define MIDDLE(name, equation, terms, relaxing, from)                                                        \
   static __attribute__((noinline)) void name(const vec_weights *w, const simd_launch *s, ptrdiff_t at,       \
@@ -293,8 +292,8 @@ INLINE void store_vec(float *out, vec v, int lanes, bool around_cache) {
     store_lanes(out, v, lanes);
 }
 
-/* Stores new points of rows with images along y or z from registers to every place where they belong, since
- * what was stored around the cache is dear to read back. Points of held rows become 0. */
+/* Stores new points of rows with images along y or z from registers to all their places: values stored around the cache
+ * are slow to read back. Points of held rows become 0. */
 INLINE void store_images(const simd_launch *s, const strip *t, float *out, const int planes, int lanes,
                          vec acc[GROUP][VECTORS]) {
   const kernel_args *a = s->args;
@@ -343,7 +342,7 @@ INLINE void update_edge(const vec_weights *w, const simd_launch *s, const enum e
   }
 }
 
-/* Asks for the lines beside the strip's rows where ghosts are stored one by one: else the stores wait for
+/* Prefetches the lines beside the strip's rows where ghosts are stored one by one, so that the stores need not wait for
  * memory. */
 INLINE void prefetch_ghosts(const kernel_args *a, const strip *t, const int planes) {
   const float *row = a->out + t->first + PREFETCH_ROWS * (ptrdiff_t)a->pitch;
@@ -353,7 +352,7 @@ INLINE void prefetch_ghosts(const kernel_args *a, const strip *t, const int plan
   }
 }
 
-/* The same for the last line of the rows, where vectors end beyond it. */
+/* Prefetches the last line of the rows, where vectors end beyond it. */
 INLINE void prefetch_last(const kernel_args *a, const strip *t, const int planes) {
   const float *last = a->out + t->first + PREFETCH_ROWS * (ptrdiff_t)a->pitch + a->nx - 1;
   for (int k = 0; k < planes; k++, last += a->plane) prefetch_near(last);
@@ -421,7 +420,7 @@ INLINE void update_block(const simd_launch *s, const enum equation equation, con
   leave();
 }
 
-/* With terms, or flat rows: apart, as they take registers from the rest. */
+/* Functions with terms or flat rows are separate, since they take registers from the others. */
 #define EQUATION(constant, name, ...)                                                                        \
   static void name##_block(const simd_launch *s, block b, int z_begin, int z_end) {                          \
     update_block(s, EQUATION_##constant, false, b, z_begin, z_end, NULL);                                    \

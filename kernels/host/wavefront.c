@@ -7,18 +7,18 @@
 
 _Static_assert((int)GROUP >= (int)RADIUS, "what a step reads is there");
 
-enum { SPINS = 200 }; /* looks at a counter before the core is offered to others */
+enum { SPINS = 200 }; /* reads of a counter before the thread yields its core */
 
-/* Rows that the tiles of a step lie below those of the step before: as far as it reads, and one more where vectors at
- * the ends of rows load, and drop, points of the rows beside them. */
-static int wavefront_lean(const wavefront_args *a) {
+/* Rows by which the tiles of a step move down from those of the step before: the reach of a step. It is one more where
+ * vectors at the ends of rows load, and drop, points of the next rows. */
+static int wavefront_offset(const wavefront_args *a) {
   const size_t most = 16, loaded = ((size_t)a->field.nx + most - 1) / most * most + most; /* lanes */
   return loaded + RADIUS <= a->field.pitch ? RADIUS : RADIUS + 1;
 }
 
 int wavefront_cut(wavefront_args *a, int threads) {
-  /* The last step is left with one row in the lowest tile, the others there with the points of all images. Each chunk
-   * has a few planes in every step, the highest one those of all images. */
+  /* The lowest tile has at least one row in the last step, and the sources of all images in the others. Each chunk has
+   * a few planes in every step; the highest one has the sources of all images. */
   const int least = (RADIUS + 1) * (a->steps - 1) + 1, ny = a->field.ny;
   a->rows = a->field.ghosts[FACE_Y_LO] == GHOST_WRAP ? ny : larger(a->rows, least);
   a->tiles = (ny + a->rows - 1) / a->rows;
@@ -47,9 +47,9 @@ long long wavefront_counts(const wavefront_args *a) {
   return most;
 }
 
-/* What step k does in `tile` of `chunk` when the front is at position `at`; may be empty. */
+/* The range of step k in `tile` of `chunk` when the front is at position `at`; may be empty. */
 static host_range wavefront_part(const wavefront_args *a, int chunk, int tile, int k, int at) {
-  const int lower = wavefront_lean(a) * k;
+  const int lower = wavefront_offset(a) * k;
   int first, begin, end, unused;
   wavefront_range(a, chunk, 0, &first, &unused);
   wavefront_range(a, chunk, k, &begin, &end);
@@ -60,7 +60,7 @@ static host_range wavefront_part(const wavefront_args *a, int chunk, int tile, i
   return range;
 }
 
-/* What sources add to the points of a range. */
+/* Adds the sources to the points of a range. */
 static void wavefront_inject(const wavefront_args *a, const kernel_args *field, int k, host_range range) {
   const wavefront_sources *s = &a->sources;
   const inject_args args = {.field = *field, .parts = s->parts, .places = s->places, .signal = s->signal[k]};
@@ -89,8 +89,8 @@ static void wavefront_wait_for(const wavefront_args *a, int chunk, int tile, int
   while (atomic_load_explicit(done, memory_order_acquire) < count) pace_wait(&p, 0);
 }
 
-/* Does step k complete the points of a layer's receivers, as those of p, with a range of planes? Those that a seam cuts
- * the chunk below it completes, with its highest plane: by then the chunk above is farther up. */
+/* Does step k complete the points of a layer's receivers, such as p, with a range of planes? Points on both sides of a
+ * seam are completed by the chunk below it, with its highest plane: by then the chunk above is farther up. */
 static bool wavefront_completes(const wavefront_args *a, int chunk, int k, host_range range,
                                 const point_weights *p) {
   int lowest, seam;
@@ -99,7 +99,7 @@ static bool wavefront_completes(const wavefront_args *a, int chunk, int k, host_
   return p->z >= lowest && p->z < seam && last >= range.z_begin && last < range.z_end;
 }
 
-/* What step k reads, and the one before it has written. */
+/* The field that step k reads, and the step before writes. */
 static float *wavefront_field(const wavefront_args *a, int k) {
   return a->u[k % equation_states(a->field.equation)];
 }
@@ -124,12 +124,11 @@ static void wavefront_sample(const wavefront_args *a, int chunk, int k, host_ran
   }
 }
 
-/* What step k asks for on behalf of the first step's next position: one of the streams in, out, medium, so that every
- * step waits for its part of memory. Where the first step has come to the chunk's end that is a position of the tile
- * above: the later steps, which begin and end later, so ask for every position, too. */
+/* The lines that step k prefetches for the first step's next position: one of the arrays in, out, medium, so that every
+ * step waits for a part of memory. At the chunk's end that is the first position of the next tile. */
 static host_ahead wavefront_ahead(const wavefront_args *a, int chunk, int tile, int k, int at) {
   const ptrdiff_t pitch = (ptrdiff_t)a->field.pitch, plane = (ptrdiff_t)a->field.plane;
-  ptrdiff_t next = (k + 1) * GROUP * plane + k * wavefront_lean(a) * pitch;
+  ptrdiff_t next = (k + 1) * GROUP * plane + k * wavefront_offset(a) * pitch;
   const float *const from[AHEAD_ARRAYS] = {a->u[0] + RADIUS * (plane + pitch), a->u[1], a->field.medium[0]};
   host_ahead ahead = {{NULL}};
   int begin, end;
@@ -155,10 +154,9 @@ static void wavefront_advance(const wavefront_args *a, const host_isa *isa, int 
   if (a->sources.tiles) wavefront_inject(a, &args.field, k, range);
 }
 
-/* How many positions of the same tile in the chunk above must be done before a position of `chunk`.
- * What lies farthest up of what step k reads, overwrites or samples at position `at`, 7 planes above the seam, the chunk
- * above does, whatever k is, at its position at + 2 - (groups of planes below the seam). The last step, whose receivers
- * are others', comes to the seam after 2 (steps - 1). */
+/* The positions of the same tile in the chunk above that must be done before position `at` of `chunk`. Step k reads,
+ * overwrites or samples up to 7 planes above the seam. The chunk above does these, whatever k is, at its position at +
+ * 2 - (groups of planes below the seam). The last step reaches the seam after 2 (steps - 1). */
 static int wavefront_awaited(const wavefront_args *a, int chunk, int at) {
   int first, seam, unused;
   if (chunk == a->chunks - 1) return 0;
@@ -168,7 +166,7 @@ static int wavefront_awaited(const wavefront_args *a, int chunk, int at) {
   return larger(smaller(positions, 2 * (a->steps - 1)), 0);
 }
 
-/* Waits for what a position of a tile needs of the tile below and of the chunk above. */
+/* Waits until the tile below and the chunk above have done the positions that this one needs. */
 static void wavefront_wait(const wavefront_args *a, int chunk, int tile, int at) {
   const int above = wavefront_awaited(a, chunk, at);
   if (tile > 0) wavefront_wait_for(a, chunk, tile - 1, at + 1);
@@ -189,9 +187,9 @@ static void wavefront_run_tile(const wavefront_args *a, const host_isa *isa, int
   }
 }
 
-/* The number of the next tile, of all chunks, that nobody has taken; if there is none, how many there are. All chunks'
- * first tiles come first, from the highest chunk down: so what a tile waits for has been taken before it, and a slow
- * thread holds up others only for a tile. */
+/* Takes the next tile of all chunks and returns its number; the number of tiles if none is left. All chunks' first
+ * tiles come first, from the highest chunk down. So a tile waits only for tiles taken before it, and a slow thread
+ * delays others by one tile at most. */
 static int wavefront_take(const wavefront_args *a) {
   const int all = a->chunks * a->tiles;
   atomic_llong *taken = &a->done[all];

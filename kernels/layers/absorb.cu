@@ -3,10 +3,10 @@
  * the third the remaining points along x. Neighbours along a layer's axis read the same values, which therefore stay in
  * registers:
  *
- *   along x, of all rows: a warp takes the layer of a row, a point a lane, and lanes shuffle. Of points that are also in
- *     another layer it leaves the layer term.
- *   along z and y: a thread goes through the layer, inward, with nine points of the field and four psi at hand; where
- *     these two cross it computes point by point what y adds.
+ *   along x, of all rows: a warp has the layer of a row, a lane a point, and lanes shuffle. It stores the layer term
+ *     of points that are also in another layer.
+ *   along z and y: a thread goes through the layer, inward, with nine points of the field and four psi in
+ *     registers. Where the two cross it computes the layer term along y point by point.
  *
  * So each value is loaded and stored once. One thread a point, with all reads from the caches, took 1.9 times as long
  * (512^3, 20 points at all faces, one H200). */

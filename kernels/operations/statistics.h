@@ -1,21 +1,20 @@
-/* Statistics of a field: sum, sum of squares, least and greatest value, what is NaN or Inf, a histogram, and quantiles.
+/* Statistics of a field: sum, sum of squares, least and greatest value, counts of NaN and Inf, a histogram, quantiles.
  *
- * They are the same bits on every device, for every number of ranks and threads and every launch geometry:
- * least, greatest and counts do not depend on an order, and every float64 sum is formed in one order that nx
- * and ny alone determine:
+ * They have the same bits on every device, for every number of ranks and threads and every launch geometry. Least,
+ * greatest and counts do not depend on an order. Every float64 sum is formed in one order, which nx and ny determine:
  *
  * - Unit: a plane is cut into units of at most UNIT_WIDTH x UNIT_HEIGHT points. A unit has UNIT_SUMS running
- * sums: its point (y, x) goes into sum x % UNIT_SUMS, those of smaller x first, and of the same x those of
- * smaller y. Neighbouring sums are added four at a time, (0 + 1) + (2 + 3), and the 32 results in a tree: i
- * and i + 16, then i and i + 8, 4, 2, 1.
+ * sums: its point (y, x) goes into sum x % UNIT_SUMS, those of smaller x first, and of the same x those of smaller y.
+ * Neighbouring sums are added four at a time, (0 + 1) + (2 + 3), and the 32 results in a tree: i and i + 16, then i and
+ * i + 8, 4, 2, 1.
  *
  * - Plane: has 32 running sums. Unit i of the plane (row by row) goes into sum i % 32; then the same tree.
  *
  * - Field: plane after plane, z growing. A plane lies in one rank, so ranks need only gather their planes.
  *
- * The square of a float32 is exact in float64: fused multiply-add or not, the sum of squares is the same.
- * Points that are not finite count as such and are left out of all else. No sum of float32 values or squares
- * comes near the limits of float64. */
+ * The square of a float32 is exact in float64: fused multiply-add or not, the sum of squares is the same. Points that
+ * are not finite count as such and are left out of all else. No sum of float32 values or squares comes near the limits
+ * of float64. */
 #ifndef STENCIL_STATISTICS_H
 #define STENCIL_STATISTICS_H
 

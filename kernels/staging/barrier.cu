@@ -1,6 +1,6 @@
-/* barrier: a pair of cuda::barrier for each stage, `full` and `empty`. This spells out what a partitioned
- * cuda::pipeline is made of. Whole warps of producers copy with __pipeline_memcpy_async; __pipeline_arrive_on makes
- * the stage's full barrier wait for the copies of the calling thread, besides its own arrival.
+/* barrier: a pair of cuda::barrier for each stage, `full` and `empty`. A partitioned cuda::pipeline consists of these.
+ * Whole warps of producers copy with __pipeline_memcpy_async; __pipeline_arrive_on makes the stage's full barrier wait
+ * for the copies of the calling thread, besides its own arrival.
  *
  *   producers   wait empty[z+2], copy, arrive_on and arrive full[z+2] | wait empty[z+3], ...
  *                                           |

@@ -1,6 +1,6 @@
-/* cg_memcpy: cooperative_groups::memcpy_async. A group copies together: here each warp a row of the plane at
- * a time, split over its lanes by the library; cooperative_groups::wait_prior<N> is then a wait for all but
- * the last N copies and a barrier of the group it is given, the block.
+/* cg_memcpy: cooperative_groups::memcpy_async. A group copies together: here each warp copies a row of the plane at a
+ * time, split over its lanes by the library. cooperative_groups::wait_prior<N> waits for all but the last N copies and
+ * is a barrier of the block.
  *
  *   warp 0     row 0 | row 12 | row 24 | row 36        ROWS_A_WARP copies a plane, each its own group
  *   warp 1     row 1 | row 13 | ...
@@ -9,11 +9,11 @@
  *   copies     slot of z-1 is refilled |issue--->
  *   sums             |add|
  *
- * The shortest staging code of all. Its price: every call commits a group of its own and the hardware counts
- * to eight, which limits the planes on their way; and a row of 34 packs takes a warp two rounds, the second
- * nearly empty. Expect the speed of thread_scope for large tiles, and far less for small ones. The group is a
- * coalesced_group because for a thread_block_tile the library lets all lanes past a row's end copy its last
- * pack again: the same bytes, but a race, and it cost jacobi a fifth of its speed. */
+ * The shortest staging code of all. Its price: every call commits a group of its own and the hardware counts to eight,
+ * which limits the planes on their way; and a row of 34 packs takes a warp two rounds, the second nearly empty. Expect
+ * the speed of thread_scope for large tiles, and far less for small ones. The group is a coalesced_group because for a
+ * thread_block_tile the library lets all lanes past a row's end copy its last pack again: the same bytes, but a race,
+ * and it cost jacobi a fifth of its speed. */
 #include <cooperative_groups.h>
 #include <cooperative_groups/memcpy_async.h>
 #include <cuda/barrier> /* cuda::aligned_size_t */

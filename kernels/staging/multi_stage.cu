@@ -61,7 +61,8 @@ STENCIL_LAUNCH(multi_stage)
 
 namespace multi_stage {
 
-/* Operands are loaded a plane ahead into registers, of which threads of the tallest shape have 255, of the widest 168. */
+/* Operands are loaded a plane ahead into registers. Threads of the tallest shape have 255 registers, of the widest
+ * 168. */
 template <enum equation Q, class Terms, bool LAYERED>
 int launch_kind(const kernel_args *args, void *stream, const stencil::layer_term_rows &layer_terms) {
   constexpr bool MANY = Terms::end > 1;
@@ -81,7 +82,7 @@ int launch_special(const kernel_args *args, void *stream, const stencil::layer_t
       *args, [&](auto kind) { return launch_kind<Q, decltype(kind), LAYERED>(args, stream, layer_terms); });
 }
 
-/* What layers along x add, for the interior kernel; without values where their rows do not suit those who make it. */
+/* The layer terms along x for the kernel; without values where their rows do not suit absorb_cuda_before. */
 static stencil::layer_term_rows layer_terms_of(const absorb_args &a) {
   const kernel_args &f = a.field;
   const absorb_axis &x = a.axis[0];
@@ -121,7 +122,7 @@ extern "C" int cuda_multi_stage(const kernel_args *args, void *stream) {
   });
 }
 
-/* The interior kernel adds what layers along x do, where their rows suit those who make it; the general operation the
+/* The kernel adds the layer terms along x, where their rows suit absorb_cuda_before; the general operation adds the
  * rest. */
 static int with_layers(const void *args, void *stream) {
   const absorb_args &a = *static_cast<const absorb_args *>(args);
