@@ -1,7 +1,8 @@
-/* What steps with density work on. With q = sigma p the wave equation in a medium of density rho is
+/* Media with density. Steps advance q = sigma p instead of the pressure p, because its equation has the plain Laplacian
+ * and one more product. So the same stencil serves, and no step differentiates rho:
  *   q(tt) = v_f^2 (L q - V q),   sigma = rho_f^(-1/2),   V = (L sigma) / sigma,   v_f^2 = 1 / (rho_f beta_f)
- * where rho_f and beta_f are rho and 1 / (rho v^2), each averaged by (1, 22, 1) / 24 along each axis, or as they are. L
- * is the stencil's Laplacian. Along the normal of absorbing layers rho is what it is at their inner edge: else V grows
+ * rho_f and beta_f are rho and 1 / (rho v^2), averaged by (1, 22, 1) / 24 along each axis, or unchanged. L is the
+ * stencil's Laplacian. In absorbing layers rho is constant along the normal, as at their inner edge: else V would grow
  * where derivatives are stretched. */
 #ifndef STENCIL_DENSITY_H
 #define STENCIL_DENSITY_H
@@ -9,7 +10,7 @@
 #include <stdbool.h>
 #include "base/error.h"
 
-/* What lies beyond the ends of an axis. Of rho all that reflects is even. */
+/* The continuation beyond the ends of an axis. At reflecting faces rho is even. */
 enum density_end { DENSITY_EDGE, DENSITY_EVEN, DENSITY_WRAP };
 
 typedef struct density_axis {
@@ -25,24 +26,24 @@ typedef struct density_model {
   density_axis axis[3]; /* x, y, z */
   bool averaged;
   double rho, v; /* where there are no planes */
-  double unit;   /* of planes of rho: they count relative to it */
+  double unit;   /* the unit of planes of rho */
   const float *const *planes_of_rho, *const *planes_of_v;
 } density_model;
 
-/* Where results go: global planes [z0, z0 + nz), (ny, nx) values each; sigma from the `ghosts` planes before to those
- * after. NULL: they are not asked for; V never where rho is a number. */
+/* The results: global planes [z0, z0 + nz), (ny, nx) values each; sigma also in `ghosts` planes before and after. NULL:
+ * not wanted; V always where rho is a number. */
 typedef struct density_fields {
   int z0, nz, ghosts;
   float *sigma, *V, *velocity;
 } density_fields;
 
-/* Index i, up to what a point depends on beyond the axis, of the point that has its value. */
+/* The index of the point whose value point i has, which may lie beyond the axis. */
 int density_inside(const density_axis *a, int i);
-/* The point whose rho a point has: in an absorbing layer that at its inner edge. */
+/* The point whose rho a point has: in an absorbing layer the one at its inner edge. */
 int density_settled(const density_axis *a, int i);
 
-/* Computes planes [begin, end) of sigma and what of them V and velocity have. The same bits whatever the range.
- * OUT_OF_MEMORY. */
+/* Computes planes [begin, end) of sigma, and V and velocity where they have these planes. The bits do not depend on the
+ * range. OUT_OF_MEMORY. */
 int density_compute(const density_model *m, int begin, int end, const density_fields *to, error *e);
 
 #endif

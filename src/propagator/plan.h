@@ -1,4 +1,5 @@
-/* How the way back gets the fields of the forward run: from memory, or by steps done again from states that were kept. */
+/* The plan by which the adjoint gets the fields of the forward run: from memory, or by steps done again from states
+ * that were kept. */
 #ifndef STENCIL_PLAN_H
 #define STENCIL_PLAN_H
 
@@ -8,45 +9,46 @@
 enum { PLAN_TIERS = 3 };
 enum plan_tier { TIER_DEVICE, TIER_HOST, TIER_FILE };
 
-/* What is to be planned. */
+/* The task of a plan. */
 typedef struct plan_need {
   int64_t fields;      /* of the forward run: one more than steps */
-  double field, state; /* bytes of a field in the ring, and of all that a step needs to go on */
+  double field, state; /* bytes of a field in the ring buffer, and of a state, from which steps can go on */
   double budget[PLAN_TIERS];
 } plan_need;
 
-/* Fields are needed from the last one to the first. The run is cut into parts of equal length, and these into segments. All fields
- * of a segment are kept, of one at a time: in the ring. Where a part begins a state is kept; where a segment begins, too, of one
- * part at a time. The ring shares its memory with those states: the way back is done with one after the other, and what it is done
- * with makes room for more fields. So segments are the longer the nearer to the beginning of their part; the first one is cut. */
+/* The adjoint needs fields from the last to the first. The run is cut into parts of equal length, and these into
+ * segments. The ring buffer holds all fields of one segment. A state is kept at the beginning of each part; in one part
+ * at a time also at the beginning of each segment. The ring buffer shares its memory with those states. A state that is
+ * no longer needed leaves memory for more fields, so segments are longer towards the beginning of their part. The first
+ * one is shorter. */
 typedef struct plan {
   plan_need need;
   int64_t part, parts;      /* steps of a part; how many */
   int64_t segments;         /* of a part */
-  int64_t cut;              /* steps that the first one has less than there is room for */
+  int64_t cut;              /* steps by which the first segment is shorter than memory allows */
   int64_t inside;           /* states within a part that are not on the device: of the first segments */
-  int64_t away, near;       /* parts whose states are not there: the first ones; the others */
+  int64_t away, near;       /* parts whose states are not on the device: the first ones; the others */
   double shared_bytes;      /* bytes for the ring and the states within a part that share it */
   int64_t tier[PLAN_TIERS]; /* states in each */
-  double bytes[PLAN_TIERS]; /* what each takes */
+  double bytes[PLAN_TIERS]; /* of each tier */
   double again;             /* forward steps done again, over those of the run */
 } plan;
 
-/* The plan that leaves slower tiers alone as far as can be, and of such plans the one that does the fewest steps again; rather
- * than that steps are done again twice it takes slower tiers. False where none fits: then *least is what the device alone would
- * have to have. */
+/* Makes the plan that uses slower tiers least, and of such plans the one that does the fewest steps again. It prefers
+ * slower tiers to doing steps again twice. False where none fits: *least is then the memory that the device alone would
+ * need. */
 bool plan_make(plan *p, const plan_need *need, double *least);
 
-/* Where the segment that `step` lies in begins. */
+/* The first step of the segment that `step` lies in. */
 int64_t plan_segment(const plan *p, int64_t step);
-/* The steps to where the next one begins. */
+/* The steps to the beginning of the next segment. */
 int64_t plan_ahead(const plan *p, int64_t step);
-/* Where the part that it lies in begins. */
+/* The first step of the part that `step` lies in. */
 int64_t plan_part(const plan *p, int64_t step);
-/* Where the state at `step`, where a segment begins, is: the number in its tier. Those on the device count from the end of the
- * memory that they share with the ring. */
+/* The number of the state at `step`, the first of a segment, in its tier. States on the device count from the end of
+ * the memory that they share with the ring buffer. */
 int64_t plan_state(const plan *p, int64_t step, enum plan_tier *tier);
-/* Fields that the ring has room for beside so many states on the device. */
+/* Fields that the ring buffer holds beside so many states on the device. */
 int64_t plan_beside(const plan *p, int64_t states);
 
 #endif

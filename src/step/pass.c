@@ -47,6 +47,8 @@ static int pass_await_copies(stepper *s, int steps, error *e) {
   return 0;
 }
 
+/* The host waits for the pass before the last. So at most two passes are unfinished: three sets of events (step.h) and
+ * the ring buffer of source signals (injector.c) suffice, and the host does not run ahead of signals to stop. */
 int pass_begin(stepper *s, int steps, const char *name, error *e) {
   watchdog_mark(s->watch, WATCH_COMPUTE, s->step);
   TRY(s->dev->table->sync_event(s->dev, event_of(s, s->pass - 2, INTERIOR_DONE), e));
@@ -56,7 +58,8 @@ int pass_begin(stepper *s, int steps, const char *name, error *e) {
   return 0;
 }
 
-/* Nothing overwrites the field too early: kernels of the pass after the next wait for later work of the halo's stream. */
+/* Later passes do not overwrite the field too early: kernels of the pass after the next wait for later work of the
+ * halo's stream. */
 static int pass_look(stepper *s, error *e) {
   const int stream = s->halo->stream;
   for (int i = 0; s->observers && i < s->observers->count; i++) {

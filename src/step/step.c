@@ -3,7 +3,7 @@
  *   stream 0: wait interior(n-1) | hi boundary | lo boundary | D2H both -sync-> MPI_Sendrecv x2 -> H2D both ghosts
  *   stream 1: wait boundary(n-1)* | ------------- interior -----------------------------------
  *   * boundary(n) where the host takes part in the exchange
- *   then the buffers take turns
+ *   then the buffers swap
  *
  * Other kinds of passes: step_whole.c (without a boundary, and several steps on the host: wavefront) and persistent.c
  * (many steps in one launch on a GPU). */

@@ -21,14 +21,14 @@ typedef struct step_phases {
   double exposed;   /* no kernel runs: communication that computing does not cover */
 } step_phases;
 
-/* A pass records its own events and waits for those of the pass before it; the exposed time of a pass takes its events
+/* A pass records its own events and waits for those of the pass before it. The exposed time of a pass uses its events
  * and the next one's. So there are three sets. */
 enum pass_event {
   BOUNDARY_BEGIN,
   BOUNDARY_END,
   INTERIOR_BEGIN,
   INTERIOR_END,
-  PASS_TIMED,          /* so many carry times */
+  PASS_TIMED,          /* the events above carry times */
   GHOSTS = PASS_TIMED, /* a pass without a boundary may now read its ghosts */
   BOUNDARY_DONE,       /* passes wait for these two */
   INTERIOR_DONE,
@@ -48,13 +48,13 @@ typedef struct stepper {
   persistent *persistent; /* not owned; NULL: the two streams advance */
   absorb *absorb;         /* not owned, as are the next two; NULL: none */
   injector *sources;
-  const observers *observers; /* who looks at the steps */
+  const observers *observers; /* called after steps */
   watchdog *watch;            /* not owned; NULL: off */
-  /* The fields that steps work on in turn, stepper_states of them: device memory, slab_floats each; owned by whoever made
-   * the stepper. Before the first step memory[i] holds the field of i steps earlier, as far as the equation reads them. */
+  /* The fields that steps alternate between, stepper_states of them, slab_floats of device memory each; the caller owns
+   * them. Before the first step memory[i] holds the field of i steps earlier, if the equation reads it. */
   float *memory[EQUATION_STATES];
-  /* Not owned. The next step writes there, not over the oldest field, and it becomes memory[i] in its place: where nothing is
-   * exchanged, and kernels have KERNEL_GRADIENT. NULL: it overwrites. */
+  /* Not owned. The next step writes there instead of over the oldest field, which it replaces in memory[]. Only where
+   * nothing is exchanged, with kernels that have KERNEL_GRADIENT. NULL: the step overwrites. */
   float *next;
   wavefront *front;                             /* not owned; NULL: one step a pass */
   int current;                                  /* memory[current] holds the newest field */

@@ -1,13 +1,13 @@
-/* What the log says of a run before its first step and after its last. */
+/* Log lines of a run before its first step and after its last. */
 #ifndef STENCIL_ANNOUNCE_H
 #define STENCIL_ANNOUNCE_H
 
 #include "batch.h"
 #include "report.h"
 
-/* Logs what runs and where, of a planned shot, and of an open propagator: equation, grid, time step, device, kernel,
- * transport; with --verbose the cores of each rank; what is probably a mistake. Warns once of what devices warn of.
- * Collective; an error of MPI is not agreed. */
+/* Logs a planned shot on an open propagator: equation, grid, time step, device, kernel, transport; with --verbose the
+ * cores of each rank. Warns of probable mistakes, and once of the devices' warnings. Collective; an error of MPI is not
+ * agreed. */
 int announce(const propagator *p, const shot *s, error *e);
 
 /* The grid of the computation, in words, where it is larger than the grid given. */
@@ -25,7 +25,7 @@ int announce_check_report(const engine *g, error *e);
  * they are asked for. Collective, same error everywhere: exit 2 where the file cannot be written. */
 int announce_report(const batch *b, error *e);
 
-/* What a rank measured of the shots that it did for a survey. */
+/* The times that a rank measured of its shots of a survey. */
 typedef struct announce_shots {
   report_rank sum;         /* phases: of all steps */
   gradient_times gradient; /* of this rank's shots */

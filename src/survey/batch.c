@@ -108,7 +108,7 @@ int batch_failed(const batch *b, error *e) {
   return e->id;
 }
 
-/* What is done to each shot. */
+/* The function that a thread calls for each shot. */
 typedef struct batch_doing {
   batch *b;
   int (*each)(void *context, int i, error *e);

@@ -7,21 +7,21 @@
 #include "save_queue.h"
 #include "shot/shot.h"
 
-/* What a batch does besides its steps. */
+/* The tasks of a batch besides its steps. */
 typedef struct batch_setup {
   run_log *log;
-  enum on_stop_kind on_stop;   /* what a signal or the wall time does */
+  enum on_stop_kind on_stop;   /* log text: the answer to a signal or the wall time */
   int (*heard)(void *context); /* as in stop_watch */
   void *context;
 } batch_setup;
 
-/* What a gradient took after the steps, in seconds; 0: there is none. */
+/* Seconds that a gradient took after the steps; 0: there is none. */
 typedef struct gradient_times {
   adjoint_times adjoint;
-  double sums; /* all else: the residual, sums, the file */
+  double sums; /* the rest: residual, sums, file */
 } gradient_times;
 
-/* What the step loop took on this rank. */
+/* Seconds that the step loop took on this rank. */
 typedef struct loop_times {
   int64_t steps;
   double seconds;      /* between two barriers */
@@ -86,7 +86,7 @@ void batch_for_each(const batch *b, void (*each)(void *context, int i), void *co
 int batch_each(batch *b, int (*each)(void *context, int i, error *e), void *context, error *e);
 /* Sets *e where all shots have failed. */
 int batch_failed(const batch *b, error *e);
-/* What a file of shot i, saved after `step`, says of its run. */
+/* The attributes of the run in a file of shot i that is saved after `step`. */
 run_meta batch_run(const batch *b, int i, int64_t step);
 
 #endif

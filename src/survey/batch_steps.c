@@ -19,8 +19,8 @@ static bool batch_keeps(const batch *b) {
   return b->of.on_stop == ON_STOP_CHECKPOINT;
 }
 
-/* Does what is due after the step just done, which is not the last: lets observers look, then writes a checkpoint, which
- * lists the saved fields. *reason: why the run must end. Collective, agreed. */
+/* Does the saves that are due after this step, which is not the last. Observers look first, since the checkpoint lists
+ * the saved fields. *reason: why the run must end. Collective, agreed. */
 static int batch_save_due(batch *b, enum stop_reason *reason, error *e) {
   const config *c = b->p.config;
   const int64_t step = b->p.stepper.step;
@@ -99,7 +99,7 @@ static int batch_steps_end(batch *b, error *e) {
   return stop_close(&b->stop, e);
 }
 
-/* Ends early. What a benchmark has timed until the wall time runs out is its result. */
+/* Ends early. Of a benchmark the steps timed so far are the result. */
 static int batch_steps_stop(batch *b, enum stop_reason reason, error *e) {
   const int64_t step = b->p.stepper.step;
   if (!b->p.config->timed)
@@ -125,7 +125,7 @@ int batch_pass(batch *b, bool *over, error *e) {
       return error_abort(e, b->p.engine->comm);
   }
   if (p->step == last)
-    return batch_steps_end(b, e); /* what is saved then needs no steps beside it: batch_finish */
+    return batch_steps_end(b, e); /* batch_finish saves the last step, when no steps run beside it */
   TRY(b->under_way.saves ? batch_save_due(b, &reason, e) : stop_poll(&b->stop, p->step, &reason, &none, e));
   if (batch_tell(b, e)) return error_abort(e, b->p.engine->comm);
   *over = reason != STOP_NOT;

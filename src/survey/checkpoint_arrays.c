@@ -108,7 +108,7 @@ static void arrays_copy_field(field_part *p, snapshot *to, error *e) {
   }
 }
 
-/* The newest field last: the next step overwrites others, and only a later one this one. */
+/* Copies the newest field last: the next step overwrites the others, only a later one this one. */
 static int arrays_copy_state(checkpoint_arrays *t, stepper *p, snapshot *to, error *e) {
   for (int i = t->field_count - 1; i > 0; i--) arrays_copy_field(&t->fields[i], to, e);
   device_event *older = to->used ? snapshot_mark(to, e) : NULL;
@@ -118,6 +118,9 @@ static int arrays_copy_state(checkpoint_arrays *t, stepper *p, snapshot *to, err
   return e->id;
 }
 
+/* The arrays: "u" and, of a wave, "previous"; "relaxation_1" ... of an absorbing medium; "map_..." of maps; of
+ * absorbing layers "psi_x", "psi_y", "psi_z", "zeta_y", "zeta_z", "layer_term_lo", "layer_term_hi"; "traces"; then
+ * "saved_steps". */
 int checkpoint_arrays_make(checkpoint_arrays *t, propagator *p, bool write, snapshot *copy, error *e) {
   receivers *r = &p->shots[0]->receivers;
   field_set f;

@@ -9,14 +9,14 @@
 
 /* --- the budget --------------------------------------------------------------------------------------------------- */
 
-/* What is free of the host's memory, for each of its ranks. */
+/* The host's free memory for each of its ranks. */
 static double gradient_host_left(const engine *g) {
   const host_memory_limits host = host_memory_limits_read();
   const double left = host.left == UINT64_MAX ? (double)host.total / 2 : (double)host.left;
   return left / g->options.local_ranks;
 }
 
-/* What is free on this rank's device, or host, besides what such runs themselves take. */
+/* Free memory of this rank's device, or host, less the memory of `runs` such runs. */
 static double gradient_free(const batch *b, int runs) {
   const propagator *s = &b->p;
   const double SHARE = 0.8;
@@ -48,7 +48,7 @@ static int gradient_budget(const batch *b, int parts, double budget[PLAN_TIERS],
   return 0;
 }
 
-/* All ranks follow one plan: that of the largest slab in the smallest memory. */
+/* All ranks follow one plan: the one for the largest slab and the smallest memory. */
 static int gradient_need(const batch *b, int parts, plan_need *need, error *e) {
   const propagator *s = &b->p;
   double least[PLAN_TIERS + 2] = {0, 0, 0, -(double)adjoint_field_bytes(s), -(double)states_bytes(s)};
@@ -151,7 +151,7 @@ int gradient_check(gradient *g, int i, error *e) {
   return e->id;
 }
 
-/* The memory of the way back, and of states in a file, which nobody else sees. */
+/* Takes the memory of the adjoint, and a file without a name for its states. */
 static int gradient_open_adjoint(gradient *g, error *e) {
   const config *c = g->b->p.config;
   const char *path = c->gradient_path[0] ? c->gradient_path : c->output_path;
@@ -178,7 +178,7 @@ int gradient_open(gradient *g, error *e) {
   return 0;
 }
 
-/* What a file is made from. */
+/* The content of a gradient file. */
 typedef struct gradient_parts {
   field_name names[GRADIENT_FIELDS];
   adjoint_field fields[GRADIENT_FIELDS + 1]; /* and one without `of` */

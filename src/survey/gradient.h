@@ -13,8 +13,8 @@ typedef struct gradient {
   const misfit_caller *caller; /* of the job; NULL: there are datasets */
   int parts;                   /* of the memory, one of which it takes; 0: all */
   plan plan;
-  misfit *misfits; /* of each shot; owned; as many as `most` */
-  new_file *made;  /* their files, as far as they have been created; owned */
+  misfit *misfits; /* of each shot, `most` of them; owned */
+  new_file *made;  /* their files, once created; owned */
   int most;
   scratch file;    /* of the plan's states; owned */
   adjoint adjoint; /* its memory serves one batch after another */
@@ -37,9 +37,9 @@ int gradient_make_file(gradient *g, int i, error *e);
 void gradient_drop_file(gradient *g, int i);
 /* Takes what memory is missing, and lets the steps of the open batch, which are still to come, be kept. */
 int gradient_open(gradient *g, error *e);
-/* After the traces: the misfit of shot i and its residual; the way back of all; from the media of the steps to the user's;
- * the file, with what tests have found (verify.h), or NULL. Threads may call all but gradient_back, and gradient_check,
- * for different shots at once. */
+/* After the forward steps, in this order: the misfit and residual of shot i; the adjoint steps of all shots; the chain
+ * rule from the steps' media to the user's; the file. verified: the text of verify.h, or NULL. Threads may call these
+ * for different shots at once, except gradient_back. */
 int gradient_residual(gradient *g, int i, error *e);
 int gradient_back(gradient *g, error *e);
 int gradient_chain(gradient *g, int i, error *e);

@@ -57,8 +57,8 @@ static int restart_read(const batch *b, const checkpoint *c, const checkpoint_ar
   return files_do(b->p.engine->files, &r, e);
 }
 
-/* Every rank reads the steps of the series; of their fields, those that are still there are listed: the run may save
- * under another path than the one before it. */
+/* Every rank reads the steps of the series. It lists those whose files still exist, since the run may save under
+ * another path than the one before. */
 static int restart_fill_series(batch *b, const checkpoint *c, error *e) {
   static const char NAME[] = "saved_steps";
   const checkpoint_array *a = checkpoint_find_array(c, NAME);

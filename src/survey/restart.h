@@ -1,4 +1,4 @@
-/* Where a run goes on: finding the checkpoint that --restart names, and filling the run from it. */
+/* Restarts: finds the checkpoint that --restart names, and fills the run from it. */
 #ifndef STENCIL_RESTART_H
 #define STENCIL_RESTART_H
 
@@ -18,9 +18,9 @@ typedef struct restart {
 /* Opens the checkpoint. Whether its arrays are intact, and this run's, is seen when they are read. Collective, agreed. */
 int restart_open(restart *r, error *e);
 
-/* With "auto", after `e` has told that the checkpoint is damaged or another run's: opens the next older one in its place,
- * clears `e` and returns true. Where none is left the run begins, unless one was another run's: then, but for `anew`, `e` is
- * about the newest such one, so that a mistyped key starts nothing afresh. Collective, agreed. */
+/* For "auto", after `e` says that the checkpoint is damaged or another run's: opens the next older one, clears `e` and
+ * returns true. Where none is left, the run starts from step 0. But if one was another run's, and not `anew`, `e` names
+ * the newest such one, so that a mistyped key does not restart the run. Collective, agreed. */
 bool restart_pass_over(restart *r, error *e);
 
 void restart_close(restart *r);

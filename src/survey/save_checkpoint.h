@@ -5,9 +5,8 @@
 #include "io/checkpoint/checkpoint.h"
 #include "batch.h"
 
-/* Makes the run the owner of the checkpoints it will write, and of those of the run it goes on from. One from the start moves
- * aside all that is under its path; the log tells. Nothing but the steps may come between this and the run's end.
- * Collective. */
+/* Makes the run the owner of the checkpoints it will write, and of those of the run it continues. A run from the start
+ * moves other checkpoints under its path aside and logs it. Call it directly before the steps. Collective. */
 int save_checkpoint_begin(shot *s, error *e);
 
 /* What writing a checkpoint will probably take, s: before one was written. */

@@ -304,7 +304,7 @@ static int field_measure_parts(field_job *j, error *e) {
     TRY(propagator_measure_shot(&b->p, i, true, &o->statistics, e));
     field_log_statistics(s->log, &o->statistics, log_line);
     field_refuse(s, &o->statistics, &s->failed);
-    b->statistics = o->statistics; /* that of a batch of one */
+    b->statistics = o->statistics; /* the error of a batch of one shot */
     o->failed = s->failed;
     if (!o->statistics.bins) continue;
     const size_t bytes = (size_t)o->statistics.bins * sizeof *o->histogram;

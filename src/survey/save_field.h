@@ -15,9 +15,9 @@ int save_field_replace(const shot *s, error *e);
 /* Adds saved fields and checks to the batch's observers. */
 void save_field_observe(batch *b);
 
-/* Saves the newest field of each shot with its statistics and histogram, unless it holds NaN or Inf; logs them, and
- * lists the field in the shot's series: beside the steps where that can be (save_queue.h), measuring included, and then
- * what fails does so at a later call. Collective. */
+/* Saves the newest field of each shot with its statistics and histogram, logs them, and lists the field in the shot's
+ * series. Refuses NaN and Inf. Where it can (save_queue.h) it measures and saves while steps go on; an error then
+ * appears at a later call. Collective. */
 int save_field(batch *b, error *e);
 
 /* The last field: saves it unless it is saved, or checks it where none is to be saved; then brings the lists of saved

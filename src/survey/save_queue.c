@@ -41,7 +41,7 @@ static bool save_queue_reserve(const batch *b, snapshot *p, size_t floats) {
                           floats <= p->capacity ? 0 : snapshot_limit(b->p.engine->options.local_ranks));
 }
 
-/* One that has to grow grows to what the largest job will need: pinned memory takes long to get. */
+/* A copy that must grow grows to the size of the largest job, since pinned memory takes long to allocate. */
 static bool save_queue_reserve_for(const batch *b, snapshot *p, size_t floats) {
   const bool grows = p->capacity < floats && floats < b->saves.most;
   return (grows && save_queue_reserve(b, p, b->saves.most)) || save_queue_reserve(b, p, floats);
@@ -107,8 +107,8 @@ int save_queue_finish(batch *b, error *e) {
   return error_agree(e, b->p.engine->comm);
 }
 
-/* The jobs agree by themselves: the steps may be agreeing on something else, and the data server knows nothing of
- * it. */
+/* Jobs agree among themselves, since the steps may be agreeing on something else, in which the data server takes no
+ * part. */
 int save_queue_wait(batch *b, const snapshot *copy, error *e) {
   if (!copy) return 0;
   snapshot_wait(copy, e);

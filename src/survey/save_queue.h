@@ -1,5 +1,5 @@
-/* What is saved of a batch, and when: jobs of the writer (writer.h) that save copies (snapshot.h) beside the steps. Where
- * that cannot be, a job is done at once, from the device. */
+/* The saves of a batch: jobs of the writer (writer.h) that save copies (snapshot.h) while steps go on. A job that
+ * cannot be queued is done at once, from the device. */
 #ifndef STENCIL_SAVE_QUEUE_H
 #define STENCIL_SAVE_QUEUE_H
 
@@ -20,7 +20,7 @@ typedef struct save_queue {
   snapshot copies[WRITER_ROOM];
   int latest;            /* the copy that the job pushed last saves */
   size_t most;           /* floats of the largest copy that will be needed: taken at once */
-  bool logged;           /* the log knows of jobs that had to be done at once */
+  bool logged;           /* the log has said that jobs were done at once */
   double waited_seconds; /* for the writer to have room */
   writer_totals totals;  /* jobs done without the writer, and, once it has ended, by it */
 } save_queue;
@@ -50,7 +50,7 @@ int save_queue_finish(batch *b, error *e);
  * Collective over the ranks' jobs; agreed. */
 int save_queue_wait(batch *b, const snapshot *copy, error *e);
 
-/* What stopping may take longer than writing one checkpoint, s: what the writer may have to do before. */
+/* Seconds by which stopping may take longer than writing one checkpoint: the writer's earlier jobs. */
 double save_queue_backlog(const batch *b);
 
 #endif

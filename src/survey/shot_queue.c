@@ -12,7 +12,7 @@
 #include "base/stop.h"
 
 enum { TAG_ASK = 7301, TAG_ORDER, TAG_STOP, TAG_LEFT };
-enum { LEAVES = -1 /* shot_report.number of a group that asks no more */ };
+enum { LEAVES = -1 /* shot_report.number of a group that takes no more shots */ };
 enum shot_state { QUEUE_LEFT, QUEUE_RUNNING, QUEUE_DONE, QUEUE_FAILED };
 static const char *const STATES[] = {"left", "running", "done", "failed"};
 
@@ -33,11 +33,11 @@ struct shot_queue {
   bool threaded, fresh, started;
   pthread_t thread;
   pthread_mutex_t lock; /* of all below but `stop`; where there is a thread */
-  pthread_cond_t left;  /* rank 0's group asks no more */
+  pthread_cond_t left;  /* rank 0's group takes no more shots */
   _Atomic int stop;     /* as shot_report.stopped */
   queue_entry *entries; /* of the lines; owned */
   int next;             /* the first one that may be left */
-  int gone;             /* groups that ask no more */
+  int gone;             /* groups that take no more shots */
   bool *notified;       /* groups that know of `stop`; owned */
   shot_totals totals;
   warnings_tally warned;
@@ -45,7 +45,7 @@ struct shot_queue {
   double begin, limit, spent; /* s: MPI_Wtime(); since stop_begin; of the shots that this run has done */
   double written;             /* clock_seconds() of the latest table */
   bool changed;               /* since then */
-  const queue_entry *worst;   /* of those that failed; NULL: none */
+  const queue_entry *worst;   /* the failed shot with the greatest exit code; NULL: none */
   error worst_error;
   error broken; /* what ended the thread early */
 };
@@ -62,9 +62,10 @@ static int queue_lack(error *e) {
   return FAIL(e, OUT_OF_MEMORY, sizeof(queue_entry), "the shots");
 }
 
-/* --- what is done ------------------------------------------------------------------------------------------------- */
+/* --- shots already done
+ * -------------------------------------------------------------------------------------------- */
 
-/* A dataset whose digest is known. A survey's shots share most of theirs. */
+/* The digest of a dataset, found once: the shots of a survey share most datasets. */
 typedef struct queue_digest {
   char *name;
   char digest[DIGEST_TEXT]; /* "": it cannot be read */
@@ -75,7 +76,7 @@ typedef struct queue_digests {
   void *root; /* of tsearch */
   FILE *to;   /* the text of a fingerprint */
   bool unreadable;
-  int other; /* shots whose files are another's */
+  int other; /* shots whose files have another fingerprint */
 } queue_digests;
 
 static int queue_compare(const void *a, const void *b) {
@@ -104,7 +105,9 @@ static void queue_add_digest(void *context, const char *dataset) {
   if (found) fprintf(all->to, "%s %s\n", dataset, (*found)->digest);
 }
 
-/* Empty where a dataset cannot be read: the shot will say why. */
+/* The fingerprint of a shot: a digest of its configuration and of the digests of its datasets. Every file of the shot
+ * carries it as an attribute. A shot is done where all its files exist with its fingerprint (shot_find). Empty where a
+ * dataset cannot be read: the shot will say why. */
 static int queue_fingerprint(queue_digests *all, const config *c, char fingerprint[DIGEST_TEXT], error *e) {
   char *text = NULL;
   size_t length = 0;
@@ -151,7 +154,7 @@ static char *queue_read_text(const char *from) {
   return NULL;
 }
 
-/* What an earlier run's table says of a shot that is done: its seconds, < 0 where it does not, and its warnings. */
+/* Reads the seconds and warnings of a shot that is done from an earlier run's table; seconds < 0: not there. */
 static void queue_read_past(const char *table, const char *name, queue_entry *n) {
   char key[600] = "";
   FILE *to = table ? fmemopen(key, sizeof key, "w") : NULL;
@@ -191,7 +194,7 @@ static int queue_look_at(shot_queue *q, queue_digests *all, int i, const char *t
   return 0;
 }
 
-/* That of an earlier run, if it can be read. */
+/* The table of an earlier run; NULL where there is none. */
 static char *queue_read_table(const shot_queue *q) {
   char name[CONFIG_TEXT + 16], *text;
   error ignored = {0};
@@ -274,7 +277,7 @@ const char *shot_queue_says(enum on_stop_kind kind) {
   return says[kind];
 }
 
-/* `reason`: as in shot_report.stopped. Tells of it unless this rank has got the signal itself. */
+/* `reason`: as in shot_report.stopped. Logs it unless this rank has got the signal itself. */
 static void queue_stop(shot_queue *q, int reason) {
   if (!reason || q->stop) return;
   q->stop = reason;
@@ -394,7 +397,7 @@ int shot_queue_take(shot_queue *q, const shot_report *done, message *m, error *e
   return q->threaded ? 0 : queue_write_table(q, false, e);
 }
 
-/* In several threads, of which one gets the message. */
+/* Several threads may call it; one of them gets the message. */
 int shot_queue_stopped(void *context) {
   shot_queue *q = context;
   MPI_Message found;
@@ -408,7 +411,7 @@ int shot_queue_stopped(void *context) {
 
 /* --- the thread ---------------------------------------------------------------------------------------------------- */
 
-/* Answers one group that asks, if any does. */
+/* Answers one group's request, if there is one. */
 static int queue_answer(shot_queue *q, bool *answered, error *e) {
   MPI_Status status;
   int there = 0;
@@ -424,14 +427,15 @@ static int queue_answer(shot_queue *q, bool *answered, error *e) {
       queue_send(&notified, sizeof notified, status.MPI_SOURCE, TAG_LEFT, q->comm, e);
     else
       queue_send(m.bytes, m.length, status.MPI_SOURCE, TAG_ORDER, q->comm, e);
-    if (r.number == LEAVES) q->notified[status.MPI_SOURCE / q->s.ranks] = true; /* it hears no more */
+    /* it receives no more messages */
+    if (r.number == LEAVES) q->notified[status.MPI_SOURCE / q->s.ranks] = true;
   }
   message_free(&m);
   *answered = true;
   return e->id;
 }
 
-/* Tells the other groups of a signal, once each. */
+/* Sends a signal to the other groups, once each. */
 static int queue_tell(shot_queue *q, error *e) {
   const int number = q->stop;
   for (int g = 1; number > 0 && g < q->groups; g++)
@@ -542,12 +546,12 @@ int shot_queue_start(shot_queue *q, error *e) {
     rc = thread_start(&q->thread, queue_main, q);
   }
   q->started = !rc;
-  if (rc) q->threaded = false; /* else the thread reads it */
+  if (rc) q->threaded = false; /* otherwise the thread reads it */
   if (rc) FAIL(e, DEVICE_FAILED, "host", "starting the thread of the shots", strerror(rc));
   return error_agree(e, q->comm);
 }
 
-/* The group asks no more, and hears no more. */
+/* The group takes no more shots and receives no more messages. */
 static int queue_leave(shot_queue *q, error *e) {
   const shot_report leave = {.number = LEAVES};
   message m = {0};

@@ -13,8 +13,8 @@
 
 typedef struct shot_queue shot_queue;
 
-/* What the queue is made from. It owns nothing; all of it must outlive the queue. All but `comm`, `ranks` and
- * `config` counts on the first rank alone. */
+/* The arguments of the queue. It owns nothing; all must outlive the queue. Only the first rank reads members other than
+ * `comm`, `ranks` and `config`. */
 typedef struct shot_queue_setup {
   MPI_Comm comm;        /* the ranks that compute */
   int ranks;            /* of a group */
@@ -22,13 +22,13 @@ typedef struct shot_queue_setup {
   const char *path;     /* of the survey: [output] path */
   const shot_lines *lines;
   const config_given *given;
-  const files *whole, *first; /* all ranks' files, which tell of a signal; those of the first rank alone */
+  const files *whole, *first; /* all ranks' files, which pass signals on; those of the first rank alone */
   space_steps saved;          /* the steps whose fields a shot saves */
   run_log *log;
   bool first_ends; /* the first shot that fails ends the survey, with its error */
 } shot_queue_setup;
 
-/* How a shot ended, and what a group knows when it asks for the next one. */
+/* The end of a shot, sent with a group's request for the next one. */
 typedef struct shot_report {
   int number; /* from 1; 0: none */
   bool asks;  /* for the next one */
@@ -38,7 +38,7 @@ typedef struct shot_report {
   warnings warns;
 } shot_report;
 
-/* What a group gets. */
+/* The answer to a group's request. */
 typedef struct shot_order {
   int number;            /* 0: there is nothing left to do */
   enum shot_found there; /* on disk */
@@ -47,7 +47,7 @@ typedef struct shot_order {
   const config *config; /* of a single run; in the message that the order came in */
 } shot_order;
 
-/* What a signal does, for stop_say. */
+/* The answer to a signal, for stop_say. */
 const char *shot_queue_says(enum on_stop_kind kind);
 
 /* Finds out what is done, and writes the table. *left: shots that are not. Collective over setup->comm, agreed.
@@ -71,8 +71,8 @@ typedef struct shot_totals {
   int shots, done, failed, before; /* all; done by now; ... by an earlier run */
   double seconds;                  /* from the first shot to the last file */
 } shot_totals;
-/* Waits until every group has been told that nothing is left, writes the table a last time, and ends the thread: what came of
- * all, the first rank's answer on all, is agreed: exit 75 where shots are left, else the worst of theirs. */
+/* Waits until every group knows that no shot is left, writes the table a last time, and ends the thread. The result is
+ * the same on all ranks: exit 75 where shots are left, else the greatest exit code of a shot. */
 int shot_queue_finish(shot_queue *q, shot_totals *totals, error *e);
 void shot_queue_close(shot_queue *q);
 

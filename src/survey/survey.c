@@ -1,4 +1,4 @@
-/* A survey, or a run: ranks form groups, and each group opens as many slots for batches as its memory has room for. */
+/* A survey, or a run: ranks form groups, and each group opens as many slots for batches as its memory holds. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,7 +9,7 @@
 
 /* --- groups ------------------------------------------------------------------------------------------------------- */
 
-/* As few ranks as have room for a shot. Collective over the computing ranks. */
+/* Finds the smallest number of ranks whose memory holds a shot. Collective over the computing ranks. */
 static int survey_find_ranks(survey *v, int ranks, int *found, error *e) {
   const config *c = v->job.config;
   const engine_setup setup = {.config = c, .beside = v->job.files->compute};
@@ -166,14 +166,14 @@ static int survey_open_slot(survey_slot *t, error *e) {
   return batch_end(&t->batch, e);
 }
 
-/* What its gradient needs, of so many slots. */
+/* Plans the gradient of a slot, one of `slots`. */
 static int survey_open_back(survey_slot *t, int slots, error *e) {
   t->gradient.parts = slots;
   TRY(gradient_plan(&t->gradient, &t->batch, e));
   return gradient_open(&t->gradient, e);
 }
 
-/* One more than step at once, for the shot that is written. */
+/* The number of slots: those that step, and one more for the shot being written. */
 static int survey_room(const survey *v) {
   const int parts = survey_memory_parts(v);
   return parts == 1 || config_has_gradient(v->job.config) ? parts : survey_at_once(v) + 1;
@@ -193,7 +193,7 @@ static int survey_make_slots(survey *v, int most_parts, error *e) {
   return 0;
 }
 
-/* As long as there is memory for all that they need. */
+/* Opens slots as long as there is memory. */
 static int survey_open_slots(survey *v, error *e) {
   error less = {0};
   int most_parts = survey_room(v);
@@ -309,7 +309,7 @@ int survey_batch(survey *v, survey_slot **slot, error *e) {
   return batch_open(&(*slot)->batch, e);
 }
 
-/* Finds out what is left to do. */
+/* Finds the shots that are not done. */
 static int survey_find_left(survey *v, int *left, error *e) {
   const survey_job *j = &v->job;
   const config *c = j->config;
@@ -327,7 +327,7 @@ static int survey_move_sum_aside(survey *v, bool left, bool over, error *e) {
   const space_steps others = {.all = true, .over = over};
   space_aside aside;
   snprintf(c.output_path, sizeof c.output_path, "%s", v->path);
-  if (c.receivers == RECEIVERS_NONE) c.receivers = RECEIVERS_LINE; /* nothing but the sum is moved */
+  if (c.receivers == RECEIVERS_NONE) c.receivers = RECEIVERS_LINE; /* only the sum is moved */
   if (left) c.gradient_observed[0] = c.gradient_residual[0] = '\0';
   const request r = {FILES_MOVE_ASIDE, .config = &c, .which = others, .answer_bytes = sizeof aside,
                      .own.answer = &aside};

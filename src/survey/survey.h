@@ -19,7 +19,7 @@ typedef struct survey_lines {
   const shot_lines *lines;
 } survey_lines;
 
-/* What is to be done. It owns nothing. */
+/* The job. It owns nothing. */
 typedef struct survey_job {
   const config *config; /* of the first shot */
   const char *command;  /* the command line, for the saved files */
@@ -27,7 +27,7 @@ typedef struct survey_job {
   const files *files;
   const char *restart; /* FILE or "auto", where a single shot goes on; NULL: it begins */
   bool profile;        /* phases are measured */
-  bool samples;        /* it only finds how long steps take: what runs has been said */
+  bool samples;        /* it only measures the time of steps; the log has said what runs */
   bool verifies;       /* the checkpoint is read as a whole, to see whether it is intact */
   survey_lines lines;
   const misfit_caller *misfit; /* of a caller; NULL: there are datasets */
@@ -39,7 +39,7 @@ enum slot_state { SURVEY_FREE, SURVEY_BEGINNING, SURVEY_STEPPING, SURVEY_WRITING
 
 /* A shot under way. */
 typedef struct survey_shot {
-  message message; /* what the order came in */
+  message message; /* owns the data of the order */
   shot_order order;
   restart restart;
   double begin; /* MPI_Wtime() */
@@ -50,10 +50,11 @@ typedef struct survey_shot {
   bool planned;
 } survey_shot;
 
-/* What steps: a batch, with its way back. */
+/* A batch, with its gradient and its threads. Shots of a survey have threads of their own: one shot is begun or written
+ * while another steps, and waits of one shot's steps do not delay those of others. */
 typedef struct survey_slot {
   struct survey *v;
-  device *dev; /* of its own, owned; NULL: the engine's */
+  device *dev; /* the slot's device, owned; NULL: the engine's */
   batch batch;
   gradient gradient;
   enum slot_state state;
@@ -73,7 +74,7 @@ typedef struct survey {
   survey_job job;
   bool several;       /* there is [survey] shots */
   files group;        /* of several shots; owned, as is the next one */
-  files first;        /* of rank 0 alone; its `way` is NULL elsewhere */
+  files first;        /* of rank 0 alone; its `access` is NULL elsewhere */
   const files *files; /* of the group */
   MPI_Comm active;    /* the ranks of all groups; MPI_COMM_NULL: this rank belongs to none */
   files_parts parts;
@@ -89,7 +90,7 @@ typedef struct survey {
   int taken;                  /* that it has taken */
   bool threaded;              /* threads begin shots, step and write them */
   bool warm;                  /* a batch has begun: the engine has chosen its kernels */
-  sem_t news;                 /* such a thread has something to tell */
+  sem_t news;                 /* posted when a thread has changed a slot's state */
   pthread_mutex_t restarting; /* survey_begin */
   bool over;                  /* no shot is left */
   error result;               /* of a single shot */
@@ -105,11 +106,11 @@ typedef struct survey {
 int survey_plan(survey *v, const survey_job *job, error *e);
 /* Does this rank belong to a group? Only those that do call the functions below. */
 bool survey_active(const survey *v);
-/* Takes the memory of the engine and of as many batches as fit, and says what runs. */
+/* Takes the memory of the engine and of as many batches as fit, and logs the run. */
 int survey_open(survey *v, error *e);
 /* The first slot with the first shot, for tests and measurements in place of survey_run. */
 int survey_batch(survey *v, survey_slot **slot, error *e);
-/* Plans and opens, then does the shots that are not done; says what came of it. */
+/* Plans and opens, then does the shots that are not done, and reports the totals. */
 int survey_run(survey *v, error *e);
 /* After survey_run of several shots: does those that job.lines has now, as many as before, on media that have other values
  * but are no model (physics/model.h). Any thread may call it. */

@@ -80,7 +80,7 @@ int survey_join(survey_slot *t, survey_shot *const *shots, int n, error *e) {
   return e->id;
 }
 
-/* For batch_each. */
+/* Called by batch_each. */
 static int survey_check_gradient(void *context, int i, error *e) {
   survey_slot *t = context;
   return gradient_check(&t->gradient, i, e);
@@ -102,7 +102,7 @@ static int survey_begin_batch(survey_slot *t, error *e) {
   return batch_begin(&t->batch, e);
 }
 
-/* False: there is nothing to step. */
+/* False where no shot has begun. */
 static bool survey_begin_shots(survey_slot *t) {
   survey_shot *first = &t->shots[0];
   survey_begin_batch(t, &t->failed);
@@ -124,7 +124,7 @@ static bool survey_begin(survey_slot *t) {
   return steps;
 }
 
-/* What a shot needs after its steps, as far as that can be had beside them: what its traces are compared with, and files. */
+/* Prepares what a shot needs after its steps, while these go on: the observed traces, and its files. */
 static void survey_make_ready(survey_slot *t) {
   batch *b = &t->batch;
   for (int i = 0; i < b->count; i++) {
@@ -221,7 +221,7 @@ static int survey_report(survey_slot *t, error *e) {
 
 /* --- ending -------------------------------------------------------------------------------------------------------- */
 
-/* For batch_each, as are the next ones. */
+/* Called by batch_each, as are the next ones. */
 static int survey_finish_traces(void *context, int i, error *e) {
   survey_slot *t = context;
   return batch_finish_traces(&t->batch, i, e);
@@ -261,7 +261,7 @@ static int survey_go_back(survey_slot *t, error *e) {
   return e->id;
 }
 
-/* What comes after the last step. */
+/* Completes a batch after its last step: traces, gradient, files. */
 static int survey_finish(survey_slot *t, error *e) {
   batch *b = &t->batch;
   TRY(batch_failed(b, e));
@@ -275,7 +275,7 @@ static int survey_finish(survey_slot *t, error *e) {
   return config_has_gradient(t->v->job.config) ? survey_go_back(t, e) : 0;
 }
 
-/* What comes after the last step, or a failure. */
+/* Completes and writes a batch after its last step, or after a failure. */
 static void survey_write_shots(survey_slot *t) {
   batch *b = &t->batch;
   for (int i = 0; i < b->count; i++)
@@ -319,7 +319,7 @@ static void *survey_work(void *argument) {
 /* Takes as many shots as step together, and begins them. */
 static int survey_begin_slot(survey_slot *t, error *e) {
   survey *v = t->v;
-  /* its part, so that all groups end together, but not only the few that others leave */
+  /* an equal part, so that all groups end together, but at least SURVEY_FEW */
   const int part = larger(v->most - v->taken, SURVEY_FEW), most = smaller(part, v->together);
   while (!v->over && t->count < most) TRY(survey_take(t, e));
   v->taken += t->count;
@@ -406,7 +406,7 @@ static bool survey_wants(const survey *v) {
   return begun + v->stepping < v->at_once || (begun == 0 && ending);
 }
 
-/* *on: the slot has gone on. */
+/* Moves a slot to its next state if that is due; *on: it has changed. */
 static int survey_look(survey_slot *t, bool *on, error *e) {
   const survey *v = t->v;
   const enum slot_state was = t->state;

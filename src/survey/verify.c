@@ -14,7 +14,7 @@ typedef struct verify {
   gradient *g;
   batch *b;
   shot *shot;    /* of the batch */
-  propagator *p; /* likewise, as is the next one */
+  propagator *p; /* not owned, as is the next one */
   engine *engine;
   shot_setup setup; /* of the shot */
   size_t points;    /* own */
@@ -143,7 +143,7 @@ static void verify_residual(const verify *v, float *residual, double sums[4]) {
     }
 }
 
-/* What the gradients say of the same product. */
+/* The same product, from the gradients. */
 static int verify_transposed(verify *v, double *sum, error *e) {
   adjoint *a = &v->g->adjoint;
   const receivers *at = &a->shots->at_sources;
@@ -213,10 +213,10 @@ static int verify_misfit_at(verify *v, double change, double *J, error *e) {
   return verify_misfit(v, J, e);
 }
 
-/* What is known of J where the velocity changes. */
+/* Values of J for changes of the velocity. */
 typedef struct taylor {
   double J, derivative, /* by the gradient */
-      sum,              /* of what the velocity changes by, times itself: */
+      sum,              /* J's dependence on the size of the change: */
       curvature, quotients[CHANGES];
   bool square; /* somewhere the remainder falls as the square of the change */
 } taylor;
@@ -259,8 +259,8 @@ static double verify_step(int i) {
   return FIRST_CHANGE / pow(RATIO, i);
 }
 
-/* Ridders' extrapolation of quotients of ever smaller changes to 0: of all, the one whose error, by those that it is made of and by
- * the `noise` of J, is the least. */
+/* Ridders' extrapolation of difference quotients to changes of 0. It returns the extrapolation with the smallest error,
+ * estimated from its parts and the `noise` of J. */
 static quotient verify_extrapolate(const double q[CHANGES], double noise) {
   double a[CHANGES][CHANGES];
   quotient best = {NAN, INFINITY};
@@ -277,8 +277,8 @@ static quotient verify_extrapolate(const double q[CHANGES], double noise) {
   return best;
 }
 
-/* What of the derivative is rounding besides that of the quotients: of the traces, from which the residual comes (their change is
- * the root of the curvature), and where the gradient's values are too small to be normal numbers. */
+/* The rounding error of the derivative besides that of the quotients. It comes from the traces, whose change is the
+ * root of the curvature, and from gradient values too small to be normal numbers. */
 static double verify_rounding(const verify *v, const taylor *t) {
   const double TRACES = 8; /* times that of one number: the most that was seen is 6.3 */
   const misfit *m = v->g->misfits;
