@@ -21,7 +21,7 @@ typedef struct frequency {
   double weights[SPREAD]; /* of the points */
 } frequency;
 
-/* What transforms of the same series share. */
+/* Tables of transforms of the same lengths. */
 typedef struct dispersion_table {
   enum dispersion_kind kind;
   int64_t n, every;     /* samples */
@@ -52,8 +52,8 @@ static double dispersion_shape(double x) {
   return x * x < 1 ? exp(STEEP * (sqrt(1 - x * x) - 1)) : 0;
 }
 
-/* What the transform of the shape divides samples by. It is even, as the shape is; as that is smooth and 1e-14 at its ends, the
- * sum has the integral's digits. */
+/* The divisor of samples: the transform of the shape. It is even like the shape. The shape is smooth and 1e-14 at its
+ * ends, so the sum is as accurate as the integral. */
 static void dispersion_set_unspread(const dispersion_table *t) {
   enum { POINTS = 32 };
   double shape[POINTS];
@@ -171,8 +171,8 @@ static inline fourier_number dispersion_weigh(const frequency *f, int sign, four
   return (fourier_number){f->re * value.re - im * value.im, f->re * value.im + im * value.re};
 }
 
-/* From frequencies psi to points of the grid of phi. Those that spread to the same points, some following each other, visit
- * them together. */
+/* Spreads frequencies psi over points of the grid of phi. Consecutive frequencies with the same points are done
+ * together. */
 static inline void dispersion_spread(const dispersion *d) {
   enum { TOGETHER = 4 };
   const frequency *all = d->t->all, *end = all + d->t->psi_n / 2;
@@ -191,7 +191,7 @@ static inline void dispersion_spread(const dispersion *d) {
   }
 }
 
-/* And back: what comes of each is the conjugate of what the synthesis takes. */
+/* The adjoint of the spreading: each value is the conjugate of the one that the synthesis uses. */
 static inline void dispersion_collect(const dispersion *d) {
   const frequency *all = d->t->all;
   for (int64_t p = 0; p < d->t->psi_n / 2; p++) {

@@ -1,6 +1,6 @@
-/* Exact time for series. The step of the wave equation is of second order in time: what it gives at frequency psi / dt
- * belongs to frequency (2 / dt) sin(psi / 2). The rule is the same everywhere, so signals of sources are transformed
- * before a run and traces after it, and the step stays as it is. */
+/* Removes the dispersion of the time step from series. The step is of second order in time: its result at frequency psi
+ * / dt belongs to frequency (2 / dt) sin(psi / 2). That rule is the same everywhere. So signals of sources are
+ * transformed before a run and traces after it, and the step is unchanged. */
 #ifndef STENCIL_DISPERSION_H
 #define STENCIL_DISPERSION_H
 

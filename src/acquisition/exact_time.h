@@ -17,7 +17,7 @@ typedef struct exact_time {
   char why[200];                 /* why it is kept; empty: it is removed, or there is nothing to say */
 } exact_time;
 
-/* What the decision depends on besides the configuration. */
+/* The arguments of the decision besides the configuration. */
 typedef struct exact_time_of {
   double dt, bound;   /* s; bound: the largest stable dt */
   double highest;     /* Hz: little of any source's signal lies above */

@@ -257,9 +257,9 @@ static bool injector_silent(const injector *j, int64_t step) {
   return i == j->count;
 }
 
-/* Computes the signals of a few steps, this one among them, at the first call for any of them; true then. They replace those
- * of step - INJECTOR_RING and the steps around it, which no kernel reads any more: at most 16 steps are unfinished (two passes
- * of at most WAVEFRONT_DEPTH_MAX steps). */
+/* Computes the signals of a block of steps at the first call for any of them, and then returns true. They replace those
+ * of INJECTOR_RING steps earlier, which no kernel reads any more: at most 16 steps are unfinished, two passes of at
+ * most WAVEFRONT_DEPTH_MAX steps. */
 static bool injector_compute(injector *j, int64_t step) {
   const int64_t first = (step + 1) / INJECTOR_BLOCK * INJECTOR_BLOCK - 1;
   if (j->computed == first) return false;

@@ -6,7 +6,7 @@
 #include "kernels/host/wavefront.h"
 #include "source.h"
 
-/* What it takes of the device. It serves one set of shots after another. */
+/* Its device memory, which serves one set of shots after another. */
 typedef struct injector_memory {
   device_buffer tiles, parts, places, signal, ring, chi;
   device_event *brought; /* the signals computed last are on the device */
@@ -14,17 +14,17 @@ typedef struct injector_memory {
 
 typedef struct injector {
   device *dev;        /* not owned */
-  const slab *slab;   /* of the field: the rows of one shot after those of another; not owned */
-  const sources **of; /* of each shot; owned, but not what it lists */
+  const slab *slab;   /* of the field, whose planes have the rows of each shot in order; not owned */
+  const sources **of; /* of each shot; the list is owned, the sources are not */
   int count, rows;    /* shots; rows of a plane that belong to one shot */
   int tile_count, part_count, place_count, signal_count;
   injector_memory kept; /* owned; these three, `ring` and `signal` are in it: */
   source_tile *tiles;   /* sorted by z, y, x; NULL without places, as are the next two */
-  source_part *parts;   /* those of a tile in the order of the sources */
+  source_part *parts;   /* in each tile in the order of the sources */
   point_weights *places;
-  int *plane_begin;     /* nz + 1: index of the first tile of each plane; owned */
-  const absorb *layers; /* not owned; layers that stretch what is added (stretch.h); NULL: none do */
-  int stretched;        /* tiles that these reach */
+  int *plane_begin;               /* nz + 1: index of the first tile of each plane; owned */
+  const absorb *layers;           /* not owned; layers that stretch the residuals (stretch.h); NULL: none */
+  int stretched;                  /* tiles that these reach */
   struct injector_lists *planned; /* what injector_open puts on the device; owned */
   float *ring, *signal; /* signals of the latest steps, pinned and device memory (injector_compute) */
   int64_t computed;     /* the first of the steps computed last; INT64_MIN: none */

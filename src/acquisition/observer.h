@@ -1,5 +1,5 @@
-/* Whoever looks at the field while steps run: receivers, saved fields, checks. The loop over steps knows nothing else of
- * them: it asks how far it may go, and lets them look. */
+/* Observers read the field while steps run: receivers, saved fields, checks. The step loop calls `limit`, which says
+ * how far it may go, and then `look`. */
 #ifndef STENCIL_OBSERVER_H
 #define STENCIL_OBSERVER_H
 
@@ -10,8 +10,8 @@
 
 typedef struct observer {
   void *self; /* not owned */
-  /* It looks between passes, all ranks together, and its error is the same everywhere. Else a look only enqueues, and an
-   * error is this rank's alone. */
+  /* True: `look` is called between passes, by all ranks together, and its error is the same everywhere. False: it only
+   * enqueues, and its error is this rank's. */
   bool agreed;
   bool extra; /* it looks at extra steps, too (exact_time.h) */
   /* Steps from `step`, which is done, to the next one after which it looks: 1 or more; INT64_MAX: never. The same on
@@ -20,8 +20,8 @@ typedef struct observer {
   /* Looks at the field after `step` steps: own point (0, 0, 0), with ghosts. `stream`: where later work finds it so, and
    * its own work belongs. */
   int (*look)(void *self, const float *field, int64_t step, int stream, error *e);
-  /* NULL, or makes passes of several steps look by themselves, after all of their `steps` steps from `step` on but the
-   * last: so they need not end where it looks. */
+  /* Optional. Makes a pass of several steps observe each of its `steps` steps from `step` on except the last, so that
+   * it need not end at an observed step. */
   int (*within)(void *self, wavefront_args *pass, int64_t step, int steps, error *e);
 } observer;
 

@@ -13,7 +13,8 @@ static bool place_on_axis(double position, const config_axis *a, place *p) {
   *p = (place){0};
   if (a->spacing == 0) return true;
   const double at = (position - a->first) / a->spacing, last = a->points - 1;
-  const double given = (fabs(position) + fabs(a->first)) / a->spacing; /* what the rounding is relative to */
+  /* the rounding error is relative to `given` */
+  const double given = (fabs(position) + fabs(a->first)) / a->spacing;
   const double nearest = round(at), slack = FLT_EPSILON * given;
   double i = fabs(at - nearest) <= 2 * DBL_EPSILON * given ? nearest : at;
   if (a->periodic) {

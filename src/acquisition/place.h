@@ -27,10 +27,9 @@ int place_read(const files *files, const config *c, const char *dataset, double 
 /* Moves it to the nearest point: the upper one from the middle on. */
 void place_round(place p[3]);
 
-/* The weights of the points around a place. `sinc`: 8 points an axis, sinc times a Kaiser window, sum 1; else 2, linear
- * (docs/CONFIG.md says how at faces). `source`: what lies on a neumann face counts twice for each such face, since half of
- * what acts there is its image's: source and receiver are reciprocal. Planes are the grid's; those of a periodic axis are
- * not wrapped. */
+/* The weights of the points around a place. `sinc`: 8 points an axis, sinc times a Kaiser window, sum 1; else 2 points,
+ * linear. docs/CONFIG.md has the rules at faces. `source`: weights on a neumann face count twice, since the image has
+ * half; so source and receiver are reciprocal. Planes are the grid's; those of a periodic axis are not wrapped. */
 void place_weigh(const config *c, const place p[3], enum interpolation_kind how, bool source,
                  point_weights *w);
 

@@ -179,7 +179,7 @@ traces receivers_traces(const receivers *r) {
   return (traces){r->held.memory, r->taken, r->local, r->width, r->capacity};
 }
 
-/* What the file says of itself, with so many samples. */
+/* The attributes of the file with so many samples. */
 static receivers_meta receivers_describe(const receivers *r, const run_meta *run, int64_t samples) {
   return (receivers_meta){.run = *run,
                           .samples = samples,
@@ -218,8 +218,7 @@ int receivers_write(receivers *r, const char *path, const run_meta *run, error *
 
 /* --- in checkpoints ---------------------------------------------------------------------------------------------- */
 
-/* Straight from the traces, which hold a row a sample: what was sampled before is not touched by what is sampled
- * meanwhile. */
+/* Reads the traces directly, a row a sample: later samples do not change earlier rows. */
 static int receivers_rows_from(void *context, int64_t row, int64_t rows, void *values, error *e) {
   const receivers_sampled *p = context;
   const receivers *r = p->of;

@@ -22,7 +22,7 @@ typedef struct receivers {
   int count;              /* of all ranks */
   int64_t every;          /* steps */
   int64_t first_step;     /* the first step that is sampled */
-  int64_t rows;           /* of the whole run; those of extra steps (time.extra) follow */
+  int64_t rows;           /* of the whole run; rows of extra steps (time.extra) follow */
   int64_t taken;          /* rows that the traces have, those before first_step included */
   int pass;               /* steps that a pass advances at most */
   double (*positions)[3]; /* count: x y z, m; owned */
@@ -40,7 +40,7 @@ typedef struct receivers {
   int replaces;
   new_file made;     /* by receivers_make_file; its plan.temporary is "" where there is none */
   int64_t made_step; /* that it says that the run has done */
-  exact_time time;   /* whether dispersion is removed from what is written; a caller may raise its `extra` */
+  exact_time time;   /* whether dispersion is removed from written traces; a caller may raise its `extra` */
 } receivers;
 
 /* Which steps are sampled. */

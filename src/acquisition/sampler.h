@@ -6,7 +6,7 @@
 #include "observer.h"
 #include "receiver.h"
 
-/* What it takes of the device. It serves one set of shots after another. */
+/* Its device memory, which serves one set of shots after another. */
 typedef struct sampler_memory {
   device_buffer places, buffer, staging;
   device_event *copied[2]; /* a half has come to the host */
@@ -15,8 +15,8 @@ typedef struct sampler_memory {
 /* Rows of samples are copied from the device to the host in buffers. */
 typedef struct sampler {
   device *dev;         /* not owned */
-  const slab *slab;    /* of the field: the rows of one shot after those of another; not owned */
-  receivers **of;      /* of each shot; owned, but not what it lists */
+  const slab *slab;    /* of the field, whose planes have the rows of each shot in order; not owned */
+  receivers **of;      /* of each shot; the list is owned, the receivers are not */
   int count, rows;     /* shots; rows of a plane that belong to one shot */
   int local;           /* receivers of this rank */
   int64_t every;       /* steps; 0: there are no receivers */
@@ -33,12 +33,12 @@ typedef struct sampler {
   int64_t moving, moved;   /* rows of the other half; how many of them the traces have */
   const float *sigma;      /* of the device: sample_args; not owned, as is the next one */
   const surplus_layers *adjoint_layers; /* samples are of nu, from mu; NULL: they are of the field */
-  int stream;                           /* what takes samples and copies them runs on it: the halo's */
+  int stream;                           /* runs the sampling and its copies: the halo's */
 } sampler;
 
-/* Makes ready for the receivers of `count` shots that sample the same steps, each planned on a slab of its own: those of
- * shot i are in rows i * rows .. of on->slab. All of them take the extra steps of the one that takes most. They must
- * outlive it. `r` is zero-initialised, or was planned before: then it keeps its memory. Not collective. sampler_close
+/* Prepares for the receivers of `count` shots that sample the same steps. Each shot was planned on its own slab; shot i
+ * has rows i * rows and following of on->slab. All shots get the most extra steps that one of them takes. The receivers
+ * must outlive it. `r` is zero-initialised, or was planned before and keeps its memory. Not collective. sampler_close
  * it, also after a failure. */
 int sampler_plan(sampler *r, receivers *const *of, int count, const problem *on, int rows, error *e);
 /* Takes what memory is missing, that of the traces, too. Not collective. */
@@ -52,9 +52,9 @@ void sampler_bytes(const sampler *r, size_t *on_device, size_t *pinned);
 /* Is this step to be sampled? The same on every rank. */
 bool sampler_due(const sampler *r, int64_t step);
 
-/* Makes room for the samples of the next `steps` steps after `step`, except the last one, and fills *pass so that a
- * wavefront takes them. r->stream must wait for that pass before the next call of any of these functions. Call
- * sampler_sample for the last step. Not collective. Host device only, and only for one shot. */
+/* Reserves the samples of the `steps` steps after `step`, except the last one, and fills *pass so that a wavefront
+ * takes them. r->stream must wait for that pass before the next call of any of these functions. Call sampler_sample for
+ * the last step. Not collective. Host device only, and only for one shot. */
 int sampler_of_pass(sampler *r, int64_t step, int steps, wavefront_receivers *pass, error *e);
 
 /* Enqueues on r->stream the samples of `field`: own point (0, 0, 0) of this step's field, whose ghosts are

@@ -10,7 +10,8 @@
 
 /* --- the points ------------------------------------------------------------------------------------------------- */
 
-/* What a [source.N] shares with others: the first one of the same signal, and the file, or -1. */
+/* What a [source.N] has in common with others: the first source with the same signal, and the index of its file, or
+ * -1. */
 typedef struct source_same {
   int signal, file;
 } source_same;
@@ -31,13 +32,13 @@ static bool sources_imposed(const sources *s, const config *c, int source) {
   return s->set.count && source >= c->source_count && c->sources_mode == SOURCES_IMPOSE;
 }
 
-/* Keeps a source wherever the slab holds planes in which it acts. Planes beyond a periodic face are those of the other end of
- * the grid. */
+/* Adds a place for each time that planes of the slab lie in the source's reach. Planes beyond a periodic face are those
+ * of the other end of the grid. */
 static int sources_spread_one(sources *s, const config *c, int source, error *e) {
   const slab *b = s->slab;
   place p[3];
   point_weights at;
-  place_in_grid(c, s->positions[source], p); /* it is: that has been checked */
+  place_in_grid(c, s->positions[source], p); /* always true here */
   if (sources_imposed(s, c, source)) place_round(p);
   const int first = p[2].index - b->z0, periods = config_axis_of(c, 2).periodic;
   for (int period = -periods; period <= periods; period++) {
@@ -117,8 +118,8 @@ double sources_strength(const config *c) {
   return factor;
 }
 
-/* A source's signal: of [source.N] the number of the first that has it, then of the columns of the set; of those given,
- * its own. */
+/* The index of a source's signal: the first [source.N] with that signal, or behind them the column of the set. Given
+ * sources have their own index. */
 static int sources_key(const sources *s, const config *c, int source) {
   if (!s->same) return source;
   if (source < c->source_count) return s->same[source].signal;
@@ -158,8 +159,8 @@ static int sources_find_values(sources *s, const problem *on, error *e) {
   return e->id;
 }
 
-/* Numbers signals in the order in which this rank's places first need them, so that neighbouring threads read
- * neighbouring values, equal sources the same. Those that no place needs get no number. */
+/* Numbers the signals in the order in which this rank's places first use them, so that neighbouring threads read
+ * neighbouring values. Unused signals get no number. */
 static int sources_number(sources *s, const problem *on, error *e) {
   const config *c = on->config;
   const source_places *w = &s->here;
@@ -211,7 +212,7 @@ void sources_close(sources *s) {
   *s = (sources){.slab = NULL};
 }
 
-/* Where all sources are. Collective. */
+/* Finds the positions of all sources. Collective. */
 static int sources_place_all(sources *s, const problem *on, error *e) {
   const config *c = on->config;
   ALLOC(e, s->positions, c->source_count, "the sources");
@@ -238,7 +239,7 @@ static int sources_by_point(const void *a, const void *b) {
   return 0;
 }
 
-/* Fails where values are imposed on one point by two sources. */
+/* Fails where two sources impose values on one point. */
 static int sources_check_imposed(const sources *s, const config *c, error *e) {
   const source_places *w = &s->here;
   source_point *points;
@@ -258,7 +259,7 @@ static int sources_check_imposed(const sources *s, const config *c, error *e) {
   return e->id;
 }
 
-/* From positions and signals to places. Agreed. */
+/* Makes places from positions and signals. Agreed. */
 static int sources_lay_out(sources *s, const problem *on, error *e) {
   for (int i = 0; i < s->count && !e->id; i++) sources_spread_one(s, on->config, i, e);
   if (!e->id && !sources_number(s, on, e)) sources_check_imposed(s, on->config, e);
@@ -310,13 +311,13 @@ double sources_highest(const sources *s, const config *c, char column[SOURCES_CO
   return fmax(highest, s->set.use.highest);
 }
 
-/* What is done to signals for the steps from `begin` to `end` (wavelet_end). */
+/* The transform of signals for the steps from `begin` to `end` (wavelet_end). */
 typedef struct source_transform {
   sources *s;
   int64_t begin, end;
 } source_transform;
 
-/* What a part before has transformed whole stays as it is. */
+/* Signals that an earlier part has transformed completely stay. */
 static int64_t sources_transform_length(void *context, int64_t i) {
   const source_transform *t = context;
   const wavelet *w = &t->s->signals[i];
@@ -353,7 +354,7 @@ static int sources_find_alike(sources *s, error *e) {
   return 0;
 }
 
-/* Each over its own length, so that runs of different lengths agree on the steps they share. */
+/* Each signal is transformed over its own length, so that runs of different lengths agree on their common steps. */
 int sources_transform(sources *s, int64_t steps, int threads, error *e) {
   const size_t count = (size_t)s->signal_count;
   if (count == 0) return 0;
@@ -384,7 +385,7 @@ int sources_transform(sources *s, int64_t steps, int threads, error *e) {
 
 /* --- a step ----------------------------------------------------------------------------------------------------- */
 
-/* Are signals that are given 0 at a step? */
+/* Are all given signals 0 at a step? */
 static bool sources_given_none(const sources_given *g, int64_t step) {
   const int64_t of = g->last - step;
   return of < 0 || of > g->last || of % g->every;

@@ -1,4 +1,4 @@
-/* Point sources of a shot: on which grid points of this slab they act, and how strongly at each step. */
+/* Point sources of a shot: the grid points of this slab on which they act, and their values at each step. */
 #ifndef STENCIL_SOURCE_H
 #define STENCIL_SOURCE_H
 
@@ -7,15 +7,15 @@
 #include "physics/physics.h"
 #include "source_set.h"
 
-/* Where sources act on points of a slab: in order, once for each time that a periodic axis brings them here. */
+/* The places of sources in a slab, in order; a periodic axis may bring a source here more than once. */
 typedef struct source_places {
   point_weights *places; /* owned, as is the next one */
   int *source_of;        /* of each place: the source's index */
   int count, capacity;
 } source_places;
 
-/* Signals that a caller gives, in the order of sources.key_of: sample i, of step last - i every, is in row i. Those of
- * other steps are 0. */
+/* Signals that a caller gives, in the order of sources.key_of: row i has sample i, of step last - i every. Other steps
+ * have 0. */
 typedef struct sources_given {
   const float *values; /* rows x signals, not owned; NULL: the signals are the configuration's */
   int64_t last, every;
@@ -36,9 +36,10 @@ typedef struct sources {
   int signal_count;
   wavelet *signals; /* of the sources that act on points here, owned; equal sources share one */
   float *
-      *injected; /* of each signal, where dispersion is removed: what is added at each step in its place; */
+      /* of each signal, where dispersion is removed: the transformed signal, which is injected instead; */
+      *injected;
   int64_t *injected_end; /* 0 from this step on; owned, as is injected; NULL: the signals themselves */
-  int *alike; /* of each signal: the first one that is equal to it, whose `injected` it shares; owned */
+  int *alike;            /* of each signal: the first one equal to it, whose `injected` it shares; owned */
   int *
       signal_of; /* of each source that acts here: the index i of its signal, or ~i where it is imposed; owned */
   wavelet_use *uses; /* of each [source.N], then of the set, if there is one; owned */
@@ -52,22 +53,22 @@ typedef struct sources {
  * steps of the run. `s` is zero-initialised, or was planned before. Collective
  * over files->compute, same error everywhere. sources_close it, also after a failure. */
 int sources_plan(sources *s, const problem *on, wavelet_steps steps, error *e);
-/* What signal i adds in a step. */
+/* The value of signal i in a step. */
 float sources_value(const sources *s, int i, int64_t step);
-/* What a source that acts on points of this rank adds in a step. */
+/* The value that a source, acting on points of this rank, adds in a step. */
 float sources_injected(const sources *s, int source, int64_t step);
-/* Do the signals add nothing at this step? False where that is not known. */
+/* Are all signals 0 at this step? False where that is unknown. */
 bool sources_silent(const sources *s, int64_t step);
-/* What strength = volume multiplies signals by: 1 over the cell of a grid point. */
+/* The factor of signals with strength = volume: 1 over the cell of a grid point. */
 double sources_strength(const config *c);
-/* The same for `count` positions (m), none outside the grid, whose signals are given: before the first step the caller sets
- * s->given. */
+/* The same for `count` positions (m) inside the grid and given signals. The caller sets s->given before the first
+ * step. */
 int sources_plan_given(sources *s, const problem *on, int count, const double (*positions)[3],
                        enum interpolation_kind how, error *e);
 /* Exit 2 where a planned source's table has no value for any step of the run. The same answer on every rank. */
 int sources_check(const sources *s, const config *c, error *e);
-/* Hz: little of any signal lies above. Of planned sources. column: " of [sources] signals, column 3" where that is one of
- * several columns; else "". */
+/* The greatest frequency (Hz) of planned sources; little of any signal lies above. column: " of [sources] signals,
+ * column 3" where it is one of several columns; else "". */
 enum { SOURCES_COLUMN = 64 };
 double sources_highest(const sources *s, const config *c, char column[SOURCES_COLUMN]);
 /* Transforms the signals for so many steps, on so many threads, so that dispersion can be removed from traces

@@ -53,7 +53,7 @@ static int source_set_find_equal(source_set *s, error *e) {
 
 /* --- what they tell --------------------------------------------------------------------------------------------- */
 
-/* What the columns' spectra tell, found by threads together. */
+/* The spectra of the columns, computed by several threads. */
 typedef struct column_study {
   const source_set *s;
   wavelet_steps steps;
@@ -233,7 +233,7 @@ void source_set_free(source_set *s) {
   *s = (source_set){0};
 }
 
-/* --- what is said of it ----------------------------------------------------------------------------------------- */
+/* --- the log ---------------------------------------------------------------------------------------------------- */
 
 uint64_t source_set_digest(const source_set *s, int64_t rows) {
   return s->digests[smaller64(rows, s->digested)];

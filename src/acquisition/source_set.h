@@ -11,8 +11,9 @@ typedef struct source_set {
   int columns;           /* signals: one for each point, or one for all */
   wavelet_table signals; /* as read; its rows are owned until source_set_close */
   int *same;             /* of each column: the first one that is equal to it; owned */
-  double **values;       /* of firsts that this rank needs, at `rows` steps from 0 on; else NULL; owned */
-  int64_t rows;          /* steps that have values: of the signals' own length those that count */
+  /* of the columns that this rank needs, at `rows` steps from 0 on; else NULL; owned */
+  double **values;
+  int64_t rows; /* steps that have values: of the signals' own length those that count */
   uint64_t positions_digest;
   /* Of [sources]: of the first so many rows of all signals, owned; with times [0] is of all rows. */
   uint64_t *digests;

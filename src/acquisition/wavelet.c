@@ -10,7 +10,7 @@
 
 static const table_form FORM = {.flat = true, .columns = 2, .quantity = QUANTITY_TIME, .measured = 1};
 static const double PI = 3.14159265358979323846;
-static const double SIZE_MOST = 3e38;    /* of times and values: those of a field, which is float32 */
+static const double SIZE_MOST = 3e38;    /* slack of times and values that were float32 */
 static const double APART_LEAST = 1e-30; /* s: slopes stay finite */
 static const double UNEVEN_MOST = 1e-3;  /* of the interval: what rounding to a few digits leaves */
 
@@ -143,7 +143,7 @@ float wavelet_value(const wavelet *w, double dt, int64_t step) {
   return (float)wavelet_exact(w, dt, step);
 }
 
-/* --- what a run makes of it ------------------------------------------------------------------------------------- */
+/* --- study ------------------------------------------------------------------------------------------------------ */
 
 static double wavelet_power_at(const fourier *f, int64_t k, int lane) {
   const double re = f->series[k].re[lane], im = f->series[k].im[lane];

@@ -12,7 +12,7 @@ typedef struct wavelet {
   /* WAVELET_FILE: its value at step i is values[i], for `rows` steps; not owned. */
   const double *values;
   int64_t rows;
-  bool imposed; /* likewise: the field's value at the end of a step; NaN: the field is free */
+  bool imposed; /* likewise: the value imposed on the field at the end of a step; NaN: none */
 } wavelet;
 
 /* Signals of a dataset: columns. Row i is the value of step i; or, where `timed`, of the time first + i apart, and between rows
@@ -27,8 +27,8 @@ typedef struct wavelet_table {
  * a failure. Exit 2 where that fails. Collective over files->compute, same error everywhere. */
 int wavelet_read(const files *files, const char *dataset, wavelet_table *t, error *e);
 
-/* The same of [sources] signals of shape (n, columns) or (n, 1), with even times in a dataset `time` beside them. Without
- * times there are at least `least` rows, and at most `most` are read. */
+/* The shape of [sources] signals, (n, columns) or (n, 1), with even times in a dataset `time` of the same group.
+ * Without times at least `least` rows are needed and at most `most` are read. */
 typedef struct signals_shape {
   int columns;
   int64_t least, most;
@@ -37,7 +37,7 @@ typedef struct signals_shape {
 int wavelet_read_signals(const files *files, const char *dataset, signals_shape shape, wavelet_table *t,
                          error *e);
 
-/* Where a step lies among the rows of a table: rows from `first` on and what they count there. */
+/* The interpolation of a table at a step: rows from `first` on and their weights. */
 enum { WAVELET_POINTS = 16 };
 typedef struct wavelet_place {
   int64_t first;
@@ -71,7 +71,7 @@ typedef struct wavelet_steps {
  * value: a Ricker wavelet's is there at 2.5 f0. */
 #define WAVELET_LITTLE 0.0328
 
-/* What a run makes of a wavelet. */
+/* The study of a wavelet for a run. */
 enum wavelet_rows { WAVELET_FORMULA, WAVELET_STEPS, WAVELET_TIMES };
 
 typedef struct wavelet_use {
@@ -91,8 +91,8 @@ int64_t wavelet_length(const wavelet *w, double dt, int64_t most);
 /* The same of a table, by its rows alone. */
 int64_t wavelet_length_of(const wavelet_table *t, double dt, int64_t most);
 
-/* Removing dispersion, the steps before step `end` feel those of a signal before this one: what is meant at step i has its
- * highest frequencies as early as i / 8. */
+/* With dispersion removed, the steps before step `end` depend on the signal's steps before this one: the highest
+ * frequencies of step i are injected as early as step i / 8. */
 static inline int64_t wavelet_reach(int64_t end) {
   return 8 * end + 1000;
 }
@@ -108,7 +108,7 @@ static inline int64_t wavelet_end(int64_t steps) {
   return end;
 }
 
-/* What it makes of a formula. */
+/* The study of a formula. */
 wavelet_use wavelet_study(const wavelet *w, wavelet_steps steps);
 /* Of `count` columns of a table, at most FOURIER_SERIES. Exit 4 where memory is short. */
 int wavelet_study_columns(const wavelet_table *t, const int *columns, int count, wavelet_steps steps,

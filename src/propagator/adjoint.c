@@ -14,7 +14,7 @@ static void adjoint_points_close(adjoint_points *p) {
 
 /* --- the forward run -------------------------------------------------------------------------------------------- */
 
-/* From the first own point to the last one. */
+/* Floats from the first own point to the last one. */
 static size_t adjoint_span(const slab *s) {
   return slab_offset(s, s->nz - 1, s->ny - 1, s->nx - 1) - slab_offset(s, 0, 0, 0) + 1;
 }
@@ -24,7 +24,7 @@ static bool adjoint_whole(const propagator *s) {
   return s->dev->table->backend == BACKEND_CUDA && s->engine->ranks == 1;
 }
 
-/* Fields whose slots share their planes: along an axis y of one point a field has a row where others have ghosts. */
+/* The number of fields whose slots overlap: with ny = 1 a field has its row where another has ghosts. */
 static int adjoint_sharing(const propagator *s) {
   const slab *b = &s->engine->slab;
   return s->dev->table->backend == BACKEND_HOST && b->ny == 1 ? (int)slab_rows(b) : 1;
@@ -56,21 +56,21 @@ static int adjoint_copy(const adjoint *a, const float *field, int64_t step, int 
   return 0;
 }
 
-/* Is the state at this step to be kept? */
+/* Does the plan keep the state at this step? */
 static bool adjoint_keeps(const adjoint *a, int64_t step) {
   const plan *p = &a->plan;
   if (step >= a->begin || plan_segment(p, step) != step) return false;
   return plan_part(p, step) == step || plan_part(p, step) == plan_part(p, a->begin);
 }
 
-/* Steps to the next segment or, where fields go into the ring, one. */
+/* Steps to the next segment; 1 where every field goes into the ring buffer. */
 static int64_t adjoint_limit(const void *self, int64_t step) {
   const adjoint *a = self;
   if (step + 1 >= a->end) return INT64_MAX;
   return step + 1 >= a->begin ? 1 : plan_ahead(&a->plan, step);
 }
 
-/* Gives the slots of a segment that lack them the ghosts of a field, which no step changes but for images. */
+/* Copies a field's ghosts into the slots of a segment that lack them. Steps change only ghosts that are images. */
 static int adjoint_frame(adjoint *a, const float *field, int stream, error *e) {
   const kernel_args *k = &a->stepper.args;
   const int64_t slots = a->end - a->begin;
@@ -89,7 +89,7 @@ static int adjoint_frame(adjoint *a, const float *field, int stream, error *e) {
   return a->stepper.dev->table->sync(a->stepper.dev, stream, e);
 }
 
-/* Lets the step after this one write into its slot, if it can; else its field is copied. */
+/* Makes the step after this one write into its slot, if it can; else its field is copied. */
 static int adjoint_aim(adjoint *a, const float *field, int64_t step, int stream, error *e) {
   stepper *p = a->forward;
   const unsigned can = p->kernel->flags & p->boundary_kernel->flags;
@@ -103,7 +103,7 @@ static int adjoint_aim(adjoint *a, const float *field, int64_t step, int stream,
 static int adjoint_keep(adjoint *a, int64_t step, int stream, error *e) {
   enum plan_tier tier;
   const int64_t left = plan_beside(&a->plan, plan_state(&a->plan, step, &tier) + 1);
-  if (tier == TIER_DEVICE && a->framed > left) a->framed = left; /* it overwrites the others */
+  if (tier == TIER_DEVICE && a->framed > left) a->framed = left; /* the state overwrites the other slots */
   return states_keep(&a->states, step, a->forward, stream, e);
 }
 
@@ -115,7 +115,7 @@ static int adjoint_look(void *self, const float *field, int64_t step, int stream
   return adjoint_aim(a, field, step, stream, e);
 }
 
-/* Gives the propagator its own memory again, where the last steps were written into slots. */
+/* Returns the propagator's own memory to it after steps that wrote into slots. */
 static void adjoint_settle(adjoint *a) {
   for (int i = 0; i < stepper_states(&a->stepper) && a->own[0]; i++) a->of->stepper.memory[i] = a->own[i];
   a->of->stepper.next = NULL;
@@ -132,7 +132,7 @@ void adjoint_observe(adjoint *a) {
       (observer){.self = a, .extra = true, .limit = adjoint_limit, .look = adjoint_look};
 }
 
-/* The latest state that is kept, now that the way back is done with the segment that begins at `end`. */
+/* The latest state that is kept, once the adjoint has done the segment that begins at `end`. */
 static int64_t adjoint_latest(const adjoint *a, int64_t end) {
   const plan *p = &a->plan;
   const int64_t part = plan_part(p, end - 1);
@@ -143,7 +143,7 @@ static int adjoint_poll(adjoint *a, error *e) {
   return a->poll ? a->poll(a->context, ++a->polls, e) : 0;
 }
 
-/* Does the steps before the segment that is in the ring again. */
+/* Does the steps again that fill the ring buffer with the segment before. */
 static int adjoint_again(adjoint *a, error *e) {
   const int64_t end = a->begin;
   propagator *s = a->of;
@@ -177,7 +177,7 @@ static bool adjoint_can(const stepper *p, const kernel *k) {
          device_runs(p->dev, k, &args);
 }
 
-/* The kernel of the steps, if it can, or the first that can. */
+/* The kernel of the forward steps if it can do adjoint steps, else the first that can. */
 static int adjoint_kernel(stepper *p, const kernel *of_steps, error *e) {
   p->kernel = adjoint_can(p, of_steps) ? of_steps : NULL;
   for (int i = 0; i < kernel_table_size && !p->kernel; i++)
@@ -226,7 +226,7 @@ size_t adjoint_field_bytes(const propagator *s) {
   return round_up(adjoint_whole(s) ? slab_floats(b) : adjoint_span(b), SLAB_ALIGN) * sizeof(float);
 }
 
-/* Bytes that slots take beyond those of their fields: the last that share planes may be few. */
+/* Bytes of slots beyond those of their fields: the last slots that overlap may be few. */
 static size_t adjoint_slack(const propagator *s) {
   const int sharing = adjoint_sharing(s);
   return sharing > 1 ? (size_t)sharing * adjoint_field_bytes(s) : 0;
@@ -281,8 +281,8 @@ void adjoint_close(adjoint *a) {
 
 /* --- the residual ----------------------------------------------------------------------------------------------- */
 
-/* Brings each rank the samples of the receivers that it injects, block after block: those near the end of a slab act on the next
- * one, too. Each bit comes from one rank: `or` with zeros keeps it. */
+/* Sends each rank the samples of the receivers that it injects, block after block. Receivers near the end of a slab act
+ * on the next one too. One rank has a sample's bits, others zeros, so that a reduction by `or` keeps them. */
 static int adjoint_spread(adjoint_points *p, const receivers *r, const traces *residual, const engine *g,
                           error *e) {
   enum { BLOCK_FLOATS = 1 << 20 };
@@ -312,7 +312,7 @@ static int adjoint_spread(adjoint_points *p, const receivers *r, const traces *r
   return e->id;
 }
 
-/* Undoes, transposed, what was done to the traces, and spreads them over the points where receivers are. */
+/* Applies the transpose of the traces' processing, and spreads the residuals over the receivers' points. */
 int adjoint_take(adjoint *a, int i, float *residual, double unit, error *e) {
   const acquisition *shot = a->of->shots[i];
   const engine *g = a->of->engine;
@@ -351,12 +351,13 @@ static int adjoint_open_residuals(adjoint *a, error *e) {
 
 /* --- steps ------------------------------------------------------------------------------------------------------ */
 
-/* What looks at steps back runs on one stream. Where nothing is exchanged it is that of the steps: they go on when it is done. */
+/* The stream of the adjoint's observers. Where nothing is exchanged it is the steps' stream, which waits for them. */
 static int adjoint_stream(const adjoint *a, int stream) {
   return halo_needed(&a->halo) ? stream : STREAM_INTERIOR;
 }
 
-/* Makes nu of mu, and adds it and the forward field of its step to the image; illumination is of the run's own steps. */
+/* Turns mu into nu, and adds nu times the forward field of its step to the image. Illumination is summed in forward
+ * steps. */
 static int adjoint_look_at_field(void *self, const float *field, int64_t step, int stream, error *e) {
   adjoint *a = self;
   const kernel_args *k = &a->stepper.args;
@@ -365,7 +366,7 @@ static int adjoint_look_at_field(void *self, const float *field, int64_t step, i
   const bool signals = a->of->config->gradient_signals;
   const int ghosts = signals ? RADIUS : 0; /* these are sampled */
   stream = adjoint_stream(a, stream);
-  /* On another stream than the steps' the next one might overwrite mu of the step before while it is read. */
+  /* On a stream other than the steps', the next step might overwrite mu of the step before while it is read. */
   const bool holds = stream == STREAM_INTERIOR && !signals && !a->image && a->step > a->begin;
   TRY(surplus_after_step(&a->surplus, stream, k, field, (zrange){-ghosts, k->nz + ghosts}, holds, e));
   scale_args add = scale_as(SCALE_ADD, k->terms.recalled, field, a->image + origin, k);
@@ -379,7 +380,7 @@ static int64_t adjoint_each(const void *self, int64_t step) {
   return 1;
 }
 
-/* Receivers where a shot's sources are: step k of the way back is their sample k. */
+/* Plans receivers at a shot's sources: their sample k is of adjoint step k. */
 static int adjoint_plan_signals(adjoint *a, int i, error *e) {
   const acquisition *shot = a->of->shots[i];
   const engine *g = a->of->engine;
@@ -407,7 +408,7 @@ static int adjoint_open_signals(adjoint *a, error *e) {
   return error_agree(e, s->engine->comm);
 }
 
-/* A source adds its signal times sigma: so that is what nu is multiplied by. */
+/* Samples nu times sigma at the sources, since a source adds its signal times sigma. */
 static int adjoint_look_at_sources(void *self, const float *field, int64_t step, int stream, error *e) {
   adjoint *a = self;
   sampler *at = &a->at_sources;
@@ -416,7 +417,7 @@ static int adjoint_look_at_sources(void *self, const float *field, int64_t step,
   return sampler_sample(at, field, step, e);
 }
 
-/* Who looks at the steps back. */
+/* Adds the observers of the adjoint steps. */
 static int adjoint_look_back(adjoint *a, error *e) {
   a->looks.count = 0;
   a->stepper.observers = &a->looks;
@@ -441,7 +442,7 @@ static int adjoint_begin(adjoint *a, error *e) {
   adjoint_settle(a);
   stepper_restart(&a->stepper);
   a->stepper.args.ny = a->of->stepper.args.ny;
-  TRY(adjoint_kernel(&a->stepper, g->kernel, e)); /* by now it is chosen */
+  TRY(adjoint_kernel(&a->stepper, g->kernel, e)); /* the kernel is chosen by now */
   a->step = propagator_last(a->of) + 1;
   if (a->stepper.absorb) absorb_clear(a->stepper.absorb, e);
   if (!e->id) surplus_clear(&a->surplus, e);
@@ -451,7 +452,7 @@ static int adjoint_begin(adjoint *a, error *e) {
   return adjoint_open_residuals(a, e);
 }
 
-/* Goes back to `step`; the forward fields down to there are in the ring. */
+/* Does adjoint steps down to `step`; the ring buffer has the forward fields down to there. */
 static int adjoint_steps(adjoint *a, int64_t step, error *e) {
   stepper *p = &a->stepper;
   while (a->step > step) {

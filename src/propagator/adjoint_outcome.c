@@ -1,4 +1,4 @@
-/* What the steps back come to (adjoint.h): fields that remain on the device, and their planes on the host. */
+/* The results of the adjoint (adjoint.h): fields on the device, and their planes on the host. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,10 +10,10 @@
 #include "physics/initial.h"
 #include "physics/outside.h"
 
-/* --- what comes of the steps back --------------------------------------------------------------------------------- */
+/* --- fields on the device ----------------------------------------------------------------------------------------- */
 
-/* Puts into `to` W l or, with g, what dJ/dv comes to (operation_gradient); `after`: nu of the step after, or instead of it another
- * field. Half of a point on a neumann face is an image's. */
+/* Computes W l or, with g, dJ/dv (operation_gradient) into `to`. after: nu of the step after, or another field in its
+ * place. Half of a point on a neumann face belongs to its image. */
 static int adjoint_make(const adjoint *a, const float *g, const float *after, float *to, error *e) {
   const engine *n = a->of->engine;
   const config *c = n->config;
@@ -39,7 +39,7 @@ static int adjoint_make(const adjoint *a, const float *g, const float *after, fl
   return a->stepper.dev->table->sync(a->stepper.dev, STREAM_BOUNDARY, e);
 }
 
-/* Makes of nu of the last two steps m lambda. */
+/* Turns nu of the last two steps into m lambda. */
 static int adjoint_undamp(adjoint *a, error *e) {
   const stepper *p = &a->stepper;
   const kernel_args *k = &p->args;
@@ -67,7 +67,7 @@ int adjoint_sum(adjoint *a, error *e) {
   return error_agree(e, a->of->engine->comm);
 }
 
-/* The ghosts of nu of step 1, which is no longer what a step has left. */
+/* Sets the ghosts of nu of step 1, which operations have changed since the step. */
 static int adjoint_ghosts(adjoint *a, error *e) {
   stepper *p = &a->stepper;
   kernel_args args = p->args;
@@ -79,8 +79,8 @@ static int adjoint_ghosts(adjoint *a, error *e) {
   return halo_exchange(&a->halo, p->memory[!p->current], HALO_UNTIMED, true, e);
 }
 
-/* W (nu^0 - (nu^1 + m / 2 L nu^1)) / m, times sigma: of p. A start at rest
- * adds half of L m lambda^1. The layers' transpose there: multiply nu^1 by P, apply the forward layers, divide by P. */
+/* W (nu^0 - (nu^1 + m / 2 L nu^1)) / m, times sigma: the gradient for p. A start at rest adds half of L m lambda^1. For
+ * the transpose of the layers: multiply nu^1 by P, apply the forward layers, divide by P. */
 static int adjoint_rest(adjoint *a, error *e) {
   const propagator *s = a->of;
   kernel_args args = a->stepper.args;
@@ -121,7 +121,7 @@ static size_t adjoint_plane(const adjoint *a) {
   return (size_t)s->ny * (size_t)s->nx;
 }
 
-/* Planes on their way. */
+/* Planes being copied to the host. */
 typedef struct adjoint_bringing {
   const adjoint *a;
   enum gradient_field field;
@@ -132,7 +132,7 @@ typedef struct adjoint_bringing {
 
 enum { BROUGHT = 16 /* planes at a time */ };
 
-/* Planes have a row of each shot, the host all of a shot together. */
+/* On the device a plane has a row of each shot; on the host each shot is contiguous. */
 static int adjoint_bring_planes(const adjoint *a, enum gradient_field field, zrange z, float *values,
                                 error *e) {
   const size_t plane = adjoint_plane(a);
@@ -222,7 +222,7 @@ static uint32_t adjoint_greatest(const float *values, size_t count) {
   return greatest;
 }
 
-/* Great residuals may make the way back, a sum over it, or the values that are written overflow. */
+/* Large residuals may overflow the adjoint, a sum over it, or the values that are written. */
 static int adjoint_refuse(const adjoint_field *f, int z, const float *values, error *e) {
   const size_t plane = adjoint_plane(f->of), nx = (size_t)f->of->of->engine->files_slab.nx;
   const config *c = f->of->of->config;
@@ -233,7 +233,7 @@ static int adjoint_refuse(const adjoint_field *f, int z, const float *values, er
               config_point_given(c, 1, (int)(i % plane / nx)), config_point_given(c, 0, (int)(i % nx)));
 }
 
-/* Takes the unit out of values of the way back. */
+/* Divides values of the adjoint by their unit. */
 static int adjoint_state_planes(adjoint_field *f, int z, int planes, float *values, error *e) {
   const size_t points = (size_t)planes * adjoint_plane(f->of);
   const double unit = adjoint_unit(f);
@@ -276,7 +276,7 @@ int adjoint_planes(void *context, int z, int planes, float *values, error *e) {
   return adjoint_state_planes(f, z, planes, values, e);
 }
 
-/* From what sources inject at each step to their signals. */
+/* The transform from injected values to signals. */
 typedef struct adjoint_injected {
   const receivers *at; /* the sources */
   double scale;
@@ -297,7 +297,7 @@ static void adjoint_signal_put(void *context, int64_t i, int64_t n, int lane, do
   for (int64_t k = 0; k < w->steps; k++) w->all[k * w->at->count + w->at->index[i]] = (float)x[k][lane];
 }
 
-/* Takes the unit out of signals of the way back. `injected` ones are not written: they may be small. */
+/* Divides signals of the adjoint by their unit. `injected` ones are not written, so they may be small. */
 static int adjoint_state_signals(const adjoint_points *p, bool injected, float *all, size_t count, error *e) {
   const double most = p->unit * (double)adjoint_float(adjoint_greatest(all, count));
   const size_t sources = (size_t)p->at_sources.count;

@@ -103,7 +103,8 @@ static int load_imposed(propagator *p, error *e) {
 static int load_ghosts(propagator *p, error *e) {
   load_images(p, e);
   TRY(error_agree(e, p->engine->comm));
-  if (halo_exchange(&p->halo, p->stepper.memory[0], HALO_UNTIMED, true, e)) return error_abort(e, p->engine->comm);
+  if (halo_exchange(&p->halo, p->stepper.memory[0], HALO_UNTIMED, true, e))
+    return error_abort(e, p->engine->comm);
   p->halo.exchange_seconds = 0;
   return 0;
 }
@@ -200,7 +201,7 @@ int propagator_start(propagator *p, const propagator_input *from, error *e) {
   return load_first_step(p, from, e);
 }
 
-/* A checkpoint holds all time levels; what is beside them needs the ghosts. */
+/* A checkpoint holds all time levels; ghosts are recomputed for the rest. */
 int propagator_continue(propagator *p, int64_t step, int (*read)(void *context, error *e), void *context,
                         error *e) {
   double seconds;

@@ -5,8 +5,8 @@
 
 #include "propagator.h"
 
-/* Exit 1 where the configuration of a planned shot asks for maps, but no step of the run counts, or those that do are
- * too far apart for a frequency. */
+/* Exit 1 where a planned shot has maps, but no step of the run counts, or the steps that count are too far apart for a
+ * frequency. */
 int maps_check(const engine *g, const acquisition *a, error *e);
 /* Do sums of frequencies end with the run? Then they depend on its steps; otherwise a longer run goes on with them. */
 bool maps_end_with_run(const acquisition *a);
@@ -26,7 +26,7 @@ typedef struct maps_part {
   enum map_field field;
   double count, weight; /* of steps; time that each stands for in a sum of frequencies, s */
 } maps_part;
-/* What a shot's maps come to after `step` steps. */
+/* A shot's maps after `step` steps. */
 typedef struct maps_found {
   field_name names[MAP_QUANTITIES + 1]; /* of datasets: */
   int count;

@@ -31,11 +31,11 @@ void measure_close(measure *v);
  * for it. */
 int measure_field(measure *v, const float *points, bool histogram, field_statistics *s, error *e);
 
-/* The same of rows [rows.begin, rows.end) of each plane, as a field of its own. */
+/* The same for rows [rows.begin, rows.end) of each plane, as if they were a field. */
 int measure_rows(measure *v, const float *points, zrange rows, bool histogram, field_statistics *s, error *e);
 
-/* The same in two halves, where the fields are in the host's memory: measure_plane for each own plane z, dense, by any
- * thread, while the plane is in its cache; then measure_finish, collective. `points` as above. */
+/* The same in two halves, for fields in the host's memory. Call measure_plane for each own plane z, dense, from any
+ * thread, while the plane is in its cache; then measure_finish, which is collective. `points` as above. */
 void measure_plane(measure *v, int z, const float *plane);
 int measure_finish(measure *v, const float *points, bool histogram, field_statistics *s, error *e);
 

@@ -7,8 +7,8 @@ static int64_t plan_count(int64_t steps, int64_t each) {
   return (steps + each - 1) / each;
 }
 
-/* Steps that segment i of a part has room for: beside it are the states of those before, but for the one before it, with which
- * the way back is done as soon as the fields have it. */
+/* The steps of segment i of a part that memory allows. Beside it lie the states of the segments before, except the one
+ * directly before, which is not needed once the ring buffer is filled. */
 static int64_t plan_steps(const plan *p, int64_t i) {
   const int64_t states = i - 1 - p->inside;
   return (int64_t)floor((p->shared_bytes - (states > 0 ? (double)states * p->need.state : 0)) /
@@ -77,8 +77,8 @@ static void plan_place(plan *p, int64_t host) {
   for (int tier = TIER_HOST; tier < PLAN_TIERS; tier++) p->bytes[tier] = (double)p->tier[tier] * need->state;
 }
 
-/* The best cut into so many parts at most, with so many states that are not on the device. One that leaves it does so through one
- * of its size there. */
+/* The best cut into at most so many parts, with so many states that are not on the device. A state that leaves the
+ * device passes through a buffer of its size there. */
 static bool plan_fit(plan *best, const plan_need *need, int64_t most, int64_t capacity) {
   const double device = need->budget[TIER_DEVICE] - (capacity > 0 ? need->state : 0);
   bool found = false;

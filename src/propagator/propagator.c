@@ -19,7 +19,7 @@ static int propagator_rows(const propagator *p) {
   return p->engine->files_slab.ny;
 }
 
-/* What the shots have, as the steps see it. */
+/* Joins the sources and receivers of the shots for the steps. */
 static int propagator_join(propagator *p, error *e) {
   const problem on = propagator_problem(p);
   const int rows = propagator_rows(p);
@@ -75,7 +75,7 @@ void propagator_fields(const propagator *p, field_set *f) {
 
 /* --- memory ----------------------------------------------------------------------------------------------------- */
 
-/* What relaxations remember, and where the pressure lies while it is saved. */
+/* The memory of relaxations, and of the pressure while it is saved. */
 static int propagator_open_memory(propagator *p, size_t bytes, error *e) {
   field_set f;
   propagator_fields(p, &f);
@@ -89,7 +89,7 @@ static int propagator_open_memory(propagator *p, size_t bytes, error *e) {
   return 0;
 }
 
-/* The fields, the layers, and what looks after them. */
+/* Opens the fields, the layers and the halo. */
 static int propagator_open_state(propagator *p, error *e) {
   engine *g = p->engine;
   const problem on = propagator_problem(p);
@@ -152,7 +152,7 @@ int propagator_open(propagator *p, error *e) {
 }
 
 void propagator_settle(const propagator *p) {
-  error again = {0}; /* what comes next meets it, too */
+  error again = {0}; /* the next call fails with it, too */
   for (int stream = 0; p->open && stream < STREAM_COUNT; stream++)
     p->dev->table->sync(p->dev, stream, &again);
 }

@@ -1,8 +1,8 @@
-/* One to n shots that step as one, on an engine (engine/engine.h): fields, layers, sources and receivers on the device, maps,
- * checks. In 3D n is 1. In 2D each shot has a row of every plane: shot i has row i. It serves one set of shots after
- * another: memory is taken once and only grows. Several can be in flight on one engine, on one rank, each with a device
- * object of its own (`dev`): that gives it its own streams and events, while pointers are good for every device object
- * of the same GPU, or host, in this process. It writes no file. */
+/* One to n shots that step as one, on an engine (engine/engine.h): fields, layers, sources and receivers on the device,
+ * maps, checks. In 3D n is 1. In 2D shot i is row i of every plane. It serves one set of shots after another; its
+ * memory only grows. Several propagators can run on an engine of one rank, each with a device object (`dev`) and so
+ * with streams and events of its own. Pointers are valid for every device object of the same GPU, or host, in this
+ * process. It writes no file. */
 #ifndef STENCIL_PROPAGATOR_H
 #define STENCIL_PROPAGATOR_H
 
@@ -11,7 +11,7 @@
 #include "engine/engine.h"
 #include "measure.h"
 
-/* What a shot brings: where and when waves are excited and recorded. */
+/* The acquisition of a shot: its sources and receivers. */
 typedef struct acquisition {
   const config
       *config;     /* not owned; may differ from the engine's in source, sources, receivers and initial */
@@ -41,8 +41,8 @@ typedef struct propagator {
   bool open, used;              /* it has its memory; shots have been there */
 } propagator;
 
-/* Where fields come from that are not computed: reads that of step 0 or -1, this rank's planes in order, each passed to
- * sink(to, z, planes, values). Collective, agreed. */
+/* Reads an initial field, of step 0 or -1: passes this rank's planes in order to sink(to, z, planes, values).
+ * Collective, agreed. */
 typedef struct propagator_input {
   int (*read)(void *context, int step, field_sink *sink, void *to, error *e);
   void *context;
@@ -57,7 +57,7 @@ int propagator_plan(propagator *p, engine *g, acquisition *const *shots, int cou
 int propagator_open(propagator *p, error *e);
 /* Fills all fields and all ghosts with the initial field, and lets observers look at step 0. */
 int propagator_start(propagator *p, const propagator_input *from, error *e);
-/* The same from the state after `step` steps: `read` fills what a checkpoint holds (propagator_fields). */
+/* The same from the state after `step` steps: `read` fills the saved fields (propagator_fields). */
 int propagator_continue(propagator *p, int64_t step, int (*read)(void *context, error *e), void *context,
                         error *e);
 /* Waits for all enqueued work, because the next shots overwrite the fields. */
@@ -76,7 +76,7 @@ problem propagator_problem(const propagator *p);
 static inline int64_t propagator_last(const propagator *p) {
   return p->engine->physics.steps + p->sampler.extra;
 }
-/* What the next step reads and writes, as it lies now. */
+/* The fields that the next step reads and writes. */
 void propagator_fields(const propagator *p, field_set *f);
 /* The field that files hold: the newest, or, with density, its pressure, which propagator_find_pressure computes. */
 float *propagator_saved(const propagator *p);

@@ -1,4 +1,4 @@
-/* A copy, in pinned host memory, of what a job of output saves: taken by a stream of its own while the steps go on. */
+/* A copy, in pinned host memory, of the data that an output job saves. A separate stream makes it while steps go on. */
 #ifndef STENCIL_SNAPSHOT_H
 #define STENCIL_SNAPSHOT_H
 
@@ -13,7 +13,7 @@ typedef struct snapshot {
   const slab *slab;                   /* not owned */
   int number;                         /* of this one: 0, 1 ... */
   device_event *mark[SNAPSHOT_MARKS]; /* owned */
-  int marks;                          /* of these, recorded for what it holds */
+  int marks;                          /* of these, recorded after its copies */
   float *memory;                      /* pinned */
   size_t capacity, used;              /* floats */
 } snapshot;
@@ -22,16 +22,16 @@ typedef struct snapshot {
 int snapshot_open(snapshot *p, device *dev, const slab *slab, int number, error *e);
 void snapshot_close(snapshot *p);
 
-/* Empties it and makes room for so many floats; false where there is no memory, or where it would be more than
- * `limit` bytes. What it held must not be in use any more. */
+/* Empties it and reserves so many floats. False where there is no memory or it would need more than `limit` bytes. Its
+ * old content must not be in use. */
 bool snapshot_reserve(snapshot *p, size_t floats, size_t limit);
 
 /* Floats that the own planes of a field take in a snapshot. */
 size_t snapshot_field_floats(const slab *s);
 
-/* Enqueue a copy on STREAM_OUTPUT: of the own planes of a field (device memory, slab_floats), of any floats. That
- * stream waits already for what is writing there (stepper_await), and nothing else may before snapshot_mark. Returns
- * where the copy will be. */
+/* Enqueue a copy on STREAM_OUTPUT: of the own planes of a field (device memory, slab_floats), or of any floats. That
+ * stream already waits for the field's writers (stepper_await); nothing else may write it before snapshot_mark. Returns
+ * the place of the copy. */
 const float *snapshot_field(snapshot *p, const float *field, error *e);
 const float *snapshot_floats(snapshot *p, const float *from, size_t floats, error *e);
 

@@ -3,7 +3,7 @@
 #include <string.h>
 #include "base/numbers.h"
 
-/* --- what a state is of ----------------------------------------------------------------------------------------- */
+/* --- the parts of a state --------------------------------------------------------------------------------------- */
 
 /* The part of a field in memory that a state holds: of the newest one with its ghosts, layers as a whole. Ghosts of the older one,
  * which no step reads, may be a neighbour's own planes, where that one is a step ahead. */

@@ -5,7 +5,7 @@
 #include "base/error_mpi.h"
 #include "io/bytes/message.h"
 
-/* What it takes to be the same time, in intervals of samples, and place, in spacings: float32 is good enough for users. */
+/* Tolerance for equal times, in sampling intervals, and equal places, in spacings: users may give float32. */
 static const double NEAR = 1e-3;
 
 static int misfit_read(const shot *s, const char *dataset, table_form form, table *t, error *e) {

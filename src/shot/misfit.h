@@ -1,5 +1,4 @@
-/* What a shot's traces are compared with, and what that makes of them: the residual, dJ/d(trace as written), from which the way
- * back starts. */
+/* Compares a shot's traces with observed ones. The residual, dJ/d(trace as written), is the adjoint's source. */
 #ifndef STENCIL_MISFIT_H
 #define STENCIL_MISFIT_H
 

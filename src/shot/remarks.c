@@ -1,4 +1,4 @@
-/* What is probably a mistake in a configuration: above all, runs in which nothing can happen. */
+/* Warnings of probable mistakes in a configuration, above all of runs in which nothing can happen. */
 #include <inttypes.h>
 #include <limits.h>
 #include <math.h>
@@ -280,8 +280,9 @@ static void remarks_abrupt(const shot *s) {
            name, 100 * s->at.sources.uses[first].start, remarks_more(count, more), cure);
 }
 
-/* Logs of the first source whose table ends with the run, in the middle of a wave. Where dispersion is removed, waves are
- * early in fields (exact_time_part): so these feel what comes after the run. Rare samples do, a little. */
+/* Warns of the first source whose table ends with the run, in the middle of a wave. Where dispersion is removed, waves
+ * are early in fields (exact_time_part), so fields depend on the signal after the run. Sparse samples depend on it a
+ * little. */
 static void remarks_cut(const shot *s) {
   const config *c = s->config;
   const physics *p = &s->engine->physics;

@@ -1,5 +1,5 @@
-/* One shot of an engine (engine/engine.h): where its sources and receivers are, what its files are called, what of it has
- * been saved. It takes no device memory: a propagator does its steps (propagator/propagator.h). */
+/* One shot of an engine (engine/engine.h): its sources, receivers, file names, and the fields saved so far. It has no
+ * device memory: a propagator does its steps (propagator/propagator.h). */
 #ifndef STENCIL_SHOT_H
 #define STENCIL_SHOT_H
 
@@ -7,7 +7,7 @@
 #include "io/checkpoint/checkpoint.h"
 #include "propagator/propagator.h"
 
-/* What a shot is made from. It owns nothing; all of it must outlive the shot. */
+/* The arguments of a shot. It owns nothing; all must outlive the shot. */
 typedef struct shot_setup {
   const config
       *config; /* may differ from the engine's in source, sources, receivers, initial and paths of output */
@@ -39,7 +39,7 @@ typedef struct saved_series {
 typedef struct shot {
   acquisition at; /* where and when it is excited and recorded; owned */
   const engine *engine;
-  shot_setup of;        /* what it was made from */
+  shot_setup of;        /* its arguments */
   const config *config; /* these two are of it, too */
   run_log *log;
   field_io io;
@@ -62,7 +62,7 @@ int shot_check_paths(const shot *s, error *e);
 /* Makes the folders of outputs, or of the report alone, which may be missing; with `dry` the log only tells. */
 int shot_make_folders(const shot *s, bool files, bool dry, error *e);
 
-/* Logs what is probably a mistake in what a shot has: in its sources, receivers and initial field. */
+/* Warns of probable mistakes in a shot's sources, receivers and initial field. */
 void shot_remarks(const shot *s);
 /* Warns where its traces keep dispersion. */
 void shot_warn_of_time(const shot *s);

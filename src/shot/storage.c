@@ -6,11 +6,11 @@
 
 enum { FIELDS, CHECKPOINTS, KINDS };
 
-/* What is going to be written under a path, bytes. */
+/* Bytes to be written under a path. */
 typedef struct need {
   const char *path;
   double plain; /* without compression */
-  double sure;  /* what it takes at least, with it */
+  double sure;  /* the least bytes if they are compressed */
 } need;
 
 static double storage_multiples(int64_t first, int64_t last, int64_t every) {
@@ -18,7 +18,7 @@ static double storage_multiples(int64_t first, int64_t last, int64_t every) {
   return (double)count;
 }
 
-/* What a file holds besides values: HDF5's own records, attributes and the config. */
+/* Bytes of a file besides values: HDF5's records, attributes and the config. */
 static double storage_metadata(const shot *s) {
   const double RECORDS = 14000;
   return RECORDS + (double)strlen(s->config_text);
@@ -92,7 +92,7 @@ static double storage_mib(double bytes) {
   return bytes / 1048576;
 }
 
-/* One file system: what is needed there, and under which names. */
+/* Checks one file system: the bytes needed there, under these names. */
 static int storage_check_disk(run_log *log, const char *names, const need *n, const disk_space *space,
                               bool tell, error *e) {
   const double available = (double)space->available;

@@ -1,4 +1,4 @@
-/* Whether what a run is going to write fits on its disks. */
+/* Checks that a run's output fits on its disks. */
 #ifndef STENCIL_STORAGE_H
 #define STENCIL_STORAGE_H
 
@@ -10,11 +10,11 @@ double storage_field_bytes(const shot *s);
 space_steps storage_steps(const shot *s);
 double storage_fields(const space_steps *r);
 
-/* Counts all that a planned run leaves: the saved fields, traces and maps, the checkpoints that
- * `every_steps` asks for, up to `keep` and the one being written; by the clock alone, one. Old files that are replaced
- * make room. What is compressed counts as nothing, and gets a warning where it would not fit as it is. Exit 2, naming
- * path, needed and available, where that cannot fit; paths of one file system add up. With `tell` the log says it all.
- * Collective, same error everywhere. */
+/* Adds up the files of a planned run: saved fields, traces, maps, and checkpoints. Of checkpoints `keep` and the one
+ * being written count; one, if they are due by the clock alone. Replaced files free their bytes. Compressed files count
+ * as nothing; it warns where they would not fit uncompressed. Exit 2, naming path, needed and available bytes, where
+ * the sum cannot fit; paths of one file system add up. With `tell` it logs everything. Collective, same error
+ * everywhere. */
 int storage_check(const shot *s, const propagator *p, bool tell, error *e);
 
 #endif

@@ -1,4 +1,5 @@
-/* Warnings of a survey's shots. A shot's log is silent: what it warns of is heard, counted by kind, and told once. */
+/* Warnings of a survey's shots. A shot's log is silent; its warnings are collected, counted by kind, and logged
+ * once. */
 #ifndef STENCIL_WARNINGS_H
 #define STENCIL_WARNINGS_H
 
@@ -32,14 +33,14 @@ typedef struct warnings_kind {
   bool logged;   /* the log has that of the survey's first shot */
 } warnings_kind;
 
-/* What the shots of a survey warn of. Zero-initialised it is empty. */
+/* The warnings of a survey's shots. Zero-initialised it is empty. */
 typedef struct warnings_tally {
   warnings_kind *list; /* owned */
   int count;
 } warnings_tally;
 
-/* Adds those of shot `shot`, 1 or more; 0: the log has these already, so they are told of again only if another shot
- * than the first has them. */
+/* Adds the warnings of shot `shot`, 1 or more. 0: the log has them already, so they are logged again only if another
+ * shot than the first has them. */
 int warnings_add(warnings_tally *t, const warnings *of, int shot, error *e);
 /* Logs each kind that the log does not have: how many shots have it, and what the first of them, a line of `lines`, warns of. */
 void warnings_tell(const warnings_tally *t, const shot_lines *lines, run_log *log);
