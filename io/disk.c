@@ -1,4 +1,4 @@
-/* Files on disk: what ranks, and their data server, do together with them. */
+/* Files on disk: the requests that ranks and their data server perform together. */
 #include <limits.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -28,7 +28,7 @@ static void disk_carry_field(message *m, request *r) {
   for (int i = 0; i < meta->fields; i++) frequencies += names[i].frequencies;
   message_array(m, &meta->frequencies, (size_t)frequencies * sizeof *meta->frequencies);
   if (meta->gradient) gradient_carry(m, &meta->gradient);
-  if (!meta->statistics || meta->measured) return; /* none, or the server is told later */
+  if (!meta->statistics || meta->measured) return; /* none, or the server receives them later */
   field_statistics *s = message_array(m, &meta->statistics, sizeof *s);
   message_array(m, &s->histogram, (size_t)s->bins * sizeof *s->histogram);
 }
@@ -53,7 +53,7 @@ static void disk_carry_receivers(message *m, request *r) {
   message_array(m, &meta->source_positions, (size_t)meta->sources * sizeof *meta->source_positions);
 }
 
-/* Puts the request into a message, or gets it out, all but `own`. */
+/* Writes a request to a message, or reads it, except `own`. */
 static void disk_carry(message *m, request *r) {
   message_value(m, r, sizeof *r);
   message_text(m, &r->path);
@@ -70,7 +70,7 @@ static void disk_carry(message *m, request *r) {
 
 /* --- performing ------------------------------------------------------------------------------------------------- */
 
-/* Rank 0: the answer to one of the requests that are for it alone. */
+/* Rank 0: answers a request that it performs alone. */
 static int disk_answer(const request *r, void *answer, error *e) {
   enum series_found *found = answer;
   space_use *use = answer;
@@ -155,12 +155,12 @@ static int disk_perform(const files *f, const request *r, error *e) {
 
 enum { TAG_REQUEST = 7201, TAG_SIGNAL = 7202 };
 
-/* Does this rank tell the server? */
+/* Is this the rank that sends requests to the server? */
 static bool disk_tell(const files *f) {
   return f->served && f->access->rank == 1;
 }
 
-/* The message must stay as it is until it is sent. */
+/* The message must not change until it is sent. */
 static int disk_send(const files *f, const request *r, message *m, MPI_Request *sent, error *e) {
   request copy = *r;
   disk_carry(m, &copy);
@@ -173,8 +173,8 @@ static int disk_send(const files *f, const request *r, message *m, MPI_Request *
   return 0;
 }
 
-/* Shots of a rank that are under way together, and the thread of their table, use files one at a time, since HDF5 is for one
- * thread. Only traces and fields take and give it by themselves: most of their time is fsync's. */
+/* Performs a request under the HDF5 lock, since shots of a rank and the thread of their table share HDF5, which is for
+ * one thread. Only the writers of traces and fields lock it themselves: most of their time is fsync. */
 static bool disk_use_one(const files *f, const request *r) {
   const bool creates = r->kind == FILES_CREATE_FIELD || r->kind == FILES_CREATE_RECEIVERS,
              itself = creates || r->kind == FILES_WRITE_RECEIVERS ||
@@ -188,7 +188,7 @@ static int disk_do_together(const files *f, const request *r, error *e) {
   hdf5_take();
   field_io_start(); /* where HDF5 is for many threads, each has its own error printing */
   hdf5_give();
-  /* From here on HDF5 is not waited for: who has it may wait for the server, which may be doing this. */
+  /* No lock from here on: its holder may be waiting for the server, which may be doing this request. */
   if (disk_tell(f)) TRY(disk_send(f, r, &m, &sent, e));
   disk_perform(f, r, e);
   const int rc = sent == MPI_REQUEST_NULL ? MPI_SUCCESS : mpi_wait(&sent, MPI_STATUS_IGNORE);
@@ -270,7 +270,7 @@ static int disk_server_open(disk_server *s, const files *f, const config *c, err
   return files_field_io(f, &s->io, &s->slab, c, e);
 }
 
-/* The server: for the whole and, after a split, for its parts. */
+/* The server's states: for all ranks and, after a split, for the parts. */
 typedef struct disk_serving {
   disk_server whole, *parts; /* owned */
   files *files;              /* the parts', owned */
@@ -281,8 +281,8 @@ static disk_server *disk_server_of(disk_serving *s, int i) {
   return i ? &s->parts[i - 1] : &s->whole;
 }
 
-/* Waits for a request without keeping a core busy, and takes it; returns who asks, NULL after an error. A signal is passed on
- * once. */
+/* Waits for a request without keeping a core busy, and receives it. Returns the state of the part that sent it, NULL
+ * after an error. Passes a signal on once. */
 static disk_server *disk_receive(disk_serving *s, int (*signalled)(void), message *m, error *e) {
   const double LONGEST = 2e-3; /* s */
   pace p = {.begin = clock_seconds()};
@@ -310,7 +310,7 @@ static disk_server *disk_receive(disk_serving *s, int (*signalled)(void), messag
   return error_from_mpi(e, rc, "receiving a request") ? NULL : disk_server_of(s, i);
 }
 
-/* The server's part in a request. It agrees with the computing ranks on what has failed: what it returns they know. */
+/* The server's part in a request. The computing ranks have the same error, so it returns none. */
 static void disk_server_perform(disk_server *s, request *r) {
   const receivers_part none = {0};
   checkpoint_start start;
@@ -325,7 +325,7 @@ static void disk_server_perform(disk_server *s, request *r) {
   table_free(&table);
 }
 
-/* From now on there are these parts. */
+/* Opens the states of the parts after a split. */
 static int disk_server_split(disk_serving *s, files_parts p, const config *c, error *e) {
   TRY(ALLOC(e, s->files, p.count + 1, "the groups of ranks"));
   TRY(ALLOC(e, s->parts, p.count + 1, "the groups of ranks"));

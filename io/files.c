@@ -1,10 +1,10 @@
-/* The ranks of a run and their data server: who is who. */
+/* The ranks of a run and their data server. */
 #include <stdlib.h>
 #include "base/error_mpi.h"
 #include "files.h"
 #include "io/bytes/message.h"
 
-/* The way of f->comm. */
+/* Opens the file access of f->comm. */
 static int files_open_access(files *f, bool together, error *e) {
   ALLOC(e, f->access, 1, "the way to files");
   TRY(error_agree(e, f->comm));
@@ -26,7 +26,7 @@ int files_open(files *f, MPI_Comm all, enum io_kind mode, const files_kind *kind
   return files_open_access(f, mode == IO_AUTO || mode == IO_COLLECTIVE, e);
 }
 
-/* Files of `count` computing ranks from the `first` one on, and the server. Of `f` only the members call it. */
+/* Opens the files of `count` computing ranks from `first` on, and of the server. Only these call it. */
 static int files_open_part(const files *f, int first, int count, files *part, error *e) {
   const int computing = f->served ? 1 : 0; /* rank of the first one in f->comm */
   int ranges[2][3] = {{computing + first, computing + first + count - 1, 1}, {0, 0, 1}};

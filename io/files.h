@@ -1,8 +1,6 @@
-/* Everything that a run does with files: a request, performed by all ranks together. What performs it is files on disk
- * (disk.h), or a caller's arrays in place of them (library/arrays.h).
- *
- * All functions are collective over files.comm and return the same error on every rank, unless they say otherwise; one
- * thread of a rank at a time may be in one of them. */
+/* All file operations of a run. Each is a request, which all ranks perform together: on files on disk (disk.h), or on a
+ * caller's arrays (library/arrays.h). All functions are collective over files.comm and return the same error on every
+ * rank, unless they say otherwise. One thread of a rank at a time may call them. */
 #ifndef STENCIL_FILES_H
 #define STENCIL_FILES_H
 
@@ -21,7 +19,7 @@ struct request;
 typedef struct files_kind {
   int (*perform)(const struct files *f, const struct request *r, error *e); /* files_do */
   int (*heard)(const struct files *f);                                      /* files_signal; NULL: of none */
-  /* Does every rank see the folders that the run writes into? Where not, *seen becomes false. NULL: there are none. */
+  /* Sets *seen to false where not every rank sees the folders that the run writes into. NULL: there are none. */
   int (*see)(const struct files *f, const config *c, bool *seen, error *e);
 } files_kind;
 
@@ -36,7 +34,7 @@ typedef struct files {
   io_access *access; /* of comm; owned */
 } files;
 
-/* Shares out the ranks of `all`: with IO_SERVER the last one becomes the data server; a single rank is then exit 1.
+/* Divides the ranks of `all`: with IO_SERVER the last one becomes the data server; a single rank is then exit 1.
  * Collective over `all`. */
 int files_open(files *f, MPI_Comm all, enum io_kind mode, const files_kind *kind, error *e);
 void files_close(files *f);
@@ -47,20 +45,19 @@ static inline int files_signal(void *context) {
   return f->kind->heard ? f->kind->heard(f) : 0;
 }
 
-/* The way to fields for this slab. Where the mode is `auto`, finds out whether every rank sees the folders that the run
- * writes into. */
+/* Prepares the I/O of fields for this slab. For the mode `auto` it finds whether every rank sees the folders that the
+ * run writes into. */
 int files_field_io(const files *f, field_io *io, const slab *slab, const config *c, error *e);
 
 /* Groups of computing ranks, so many each, in order; ranks that are left over belong to none. */
 typedef struct files_parts {
   int count, ranks;
 } files_parts;
-/* Gives each group files of its own, whose requests the data server, if there is one, serves too: *group, whose `way` is NULL
- * on ranks that belong to none; and *first for the first rank alone. files_close them. Collective over the computing ranks
- * of `f`, agreed. */
+/* Gives each group its own files, which a data server serves too. *group: its `access` is NULL on ranks of no group.
+ * *first: for the first rank alone. files_close them. Collective over the computing ranks of `f`, agreed. */
 int files_split(const files *f, files_parts parts, files *group, files *first, error *e);
-/* FILES_SPLIT. The server takes part in all groups, in this order: `opened` has room for one more than there are. A rank's own
- * come first, then those of the first rank. */
+/* FILES_SPLIT. The server takes part in all groups in order, so `opened` has one element more than there are groups. Of
+ * another rank, its group's files come first, then those of the first rank. */
 int files_open_parts(const files *f, files_parts parts, files *opened, error *e);
 
 /* The kinds of requests: the function that performs each, and the members that it needs. */
@@ -77,7 +74,7 @@ enum request_kind {
   FILES_OPEN_CHECKPOINT,   /* checkpoint_open: search; own: opened */
   FILES_READ_CHECKPOINT,   /* checkpoint_read: arrays, count; own: from */
   FILES_VERIFY_CHECKPOINT, /* checkpoint_verify; own: from */
-  /* Rank 0 does these alone, and tells the others the answer: */
+  /* Rank 0 does these alone and broadcasts the answer: */
   FILES_WRITE_SERIES,  /* series_write: field, path; the first computing rank's steps and count; own: io */
   FILES_FIND_FIELDS,   /* series_find of each of `count` steps: path, field, steps, count; own: io, answer */
   FILES_CHECK_PATHS,   /* path_check_output: config */
@@ -92,7 +89,7 @@ enum request_kind {
   FILES_END,           /* files_dismiss */
 };
 
-/* What this rank brings along or gets. The server has its own: no planes, no rows, its open checkpoint. */
+/* Arguments that differ between ranks. The server has its own: no planes, no rows, its open checkpoint. */
 typedef struct request_own {
   const field_io *io;
   field_sink *sink;
@@ -102,8 +99,8 @@ typedef struct request_own {
   int (*take_device)(void *context, const float *values, const float range[2], bool *taken, error *e);
   const field_planes *planes; /* of each field to be written */
   const receivers_part *part;
-  const new_file *made; /* of receivers or a field: created before; NULL: not yet */
-  new_file *creates;    /* the other way round */
+  const new_file *made; /* the file of receivers or a field, if it was created before; else NULL */
+  new_file *creates;    /* receives a file that is created now */
   table *table;
   const table_sink *parts; /* of the table */
   checkpoint *opened;
@@ -112,7 +109,7 @@ typedef struct request_own {
   void *answer; /* answer_bytes */
 } request_own;
 
-/* Alike on all computing ranks but for `own`. */
+/* Equal on all computing ranks except `own`. */
 typedef struct request {
   enum request_kind kind;
   const char *path, *text; /* path: of files; of a dataset, FILE:/path */

@@ -10,8 +10,7 @@ enum {
   BLOCK_BYTES = 1 << 20 /* stays in a core's cache */
 };
 
-/* Cores that fall to this rank: each of those it may run on is shared by all ranks of `node` that may run there, be they
- * bound to their own or all confined to a part of the machine. */
+/* Cores of this rank. Each core that it may run on is divided among the ranks of `node` that may run there. */
 static int access_cores(MPI_Comm node, int *cores, error *e) {
   cpu_set_t mine;
   int users[CPU_SETSIZE];

@@ -174,8 +174,8 @@ static bool atomic_process_ended(long pid) {
   return state && strncmp(state, ") Z", 3) == 0;
 }
 
-/* Is nobody writing `file`, whose name ends in `ending`, temporary_name's? By a process of this machine that is gone, or by
- * one elsewhere but left alone for an hour: such a process cannot be asked, but writes all the time. */
+/* Is `file`, whose name ends in temporary_name's `ending`, abandoned? It is if its process was on this machine and has
+ * ended, or was elsewhere and has not written for an hour. */
 static bool atomic_abandoned(const char *file, const char *ending) {
   static const char mark[] = ".tmp.";
   char host[HOST_TEXT];

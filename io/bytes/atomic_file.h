@@ -32,7 +32,8 @@ int text_read(const char *path, char **text, error *e);
 
 /* The folder of `path`: "." where it names none. */
 void path_folder(const char *path, char folder[FILE_NAME]);
-/* That of files PATH.*; where it is not there, the one above it, at most so many times: returns how many were not there. */
+/* The folder of files PATH.*, or the nearest existing one above it, at most `most` levels up. Returns how many levels
+ * are missing. */
 int path_ground(const char *path, int most, char ground[FILE_NAME]);
 
 /* PATH and `ending`; exit 2 where that is too long. */
@@ -58,8 +59,8 @@ typedef struct named_path {
 } named_path;
 
 enum { PATH_PROBE = FILE_NAME + TEMPORARY_ENDING };
-/* Creates an empty file in the folder of files PATH.*, or in the one in which that can be made, and tells its name; exit 2
- * where it cannot. */
+/* Creates an empty file in the folder of files PATH.*, or in the one in which that can be made, and returns its name in
+ * `probe`; exit 2 where it cannot. */
 int path_probe(named_path p, char probe[PATH_PROBE], error *e);
 /* Exit 2 unless files named PATH.* can be created. Leaves nothing behind. */
 int path_check_writable(named_path p, error *e);
@@ -67,7 +68,7 @@ int path_check_writable(named_path p, error *e);
 int path_make_folder(const char *path, bool dry, bool *missing, error *e);
 /* Exit 2 where a folder has the name of a file that is to be written. */
 int path_check_no_folder(const char *name, error *e);
-/* Both, for what a run saves under its paths; space_taken looks at the names that have steps. */
+/* Both, for the paths under which a run saves; space_taken looks at names with steps. */
 int path_check_output(const config *c, error *e);
 
 #endif

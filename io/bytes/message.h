@@ -1,6 +1,6 @@
-/* Structs of one process as bytes for others, which are the same program on machines of one kind. One function carries a
- * struct both ways: where the message is being written, the calls below add what they are given; where it is read, in the
- * same order, they bring it back. So there is one description of what is sent, and it cannot differ on the two sides. */
+/* Sends structs as bytes to other processes, which run the same program on machines of one kind. One function carries a
+ * struct both ways. While a message is written, the calls below append their arguments; while it is read, in the same
+ * order, they fill them. So both sides share one description. */
 #ifndef STENCIL_MESSAGE_H
 #define STENCIL_MESSAGE_H
 
@@ -12,15 +12,15 @@
 typedef struct message {
   char *bytes; /* owned: message_free */
   size_t length, capacity;
-  size_t at;    /* what is read next */
-  bool reading; /* else it is being written */
-  bool failed;  /* there was no memory for what was written */
+  size_t at;    /* the position of the next read */
+  bool reading; /* being read; else written */
+  bool failed;  /* memory was short while writing */
 } message;
 
 /* A value that is sent as it lies in memory. */
 void message_value(message *m, void *value, size_t bytes);
-/* What a pointer leads to: `pointer` is its address. When read it is set to a place in the message, which must outlive it
- * and may be changed. Returns the pointer. */
+/* The array that a pointer points to; `pointer` is the pointer's address. Reading sets the pointer to a place in the
+ * message, which must outlive it and may be changed. Returns the pointer. */
 void *message_array(message *m, void *pointer, size_t bytes);
 /* A text, which may be NULL; likewise. */
 void message_text(message *m, const char **text);

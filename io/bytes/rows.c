@@ -16,38 +16,38 @@
 #include "base/thread.h"
 
 enum {
-  WRITTEN_BACK = 64 << 10, /* bytes that the system begins to bring to the disk at once */
-  LARGE_BYTES = 256 << 20, /* that the blocks of all threads may take */
+  WRITTEN_BACK = 64 << 10, /* bytes of a piece for which the system starts writing to disk at once */
+  LARGE_BYTES = 256 << 20, /* at most for the blocks of all threads */
   ROWS_TAG = 7301,
 };
 
 /* --- blocks ----------------------------------------------------------------------------------------------------- */
 
-/* What the threads of a rank share. */
+/* Shared by the threads of a rank. */
 typedef struct rows_moving {
   const io_access *access;
   const row_file *f;
   row_part *parts;
   int count;
-  bool requests;            /* rank 0, which alone uses the file, to move its blocks */
+  bool requests;            /* sends its blocks to rank 0, which alone uses the file */
   char *held;               /* rank 0: a block of another rank; owned */
-  size_t bytes, most_bytes; /* of the largest block; of what it is in the file, at most */
+  size_t bytes, most_bytes; /* of the largest block in memory; of the largest in the file */
   int64_t blocks;           /* of all parts */
   _Atomic int64_t next;     /* the block to be moved next */
-  /* To write: a file takes one write at a time, and threads that wait for it keep their cores busy. */
+  /* Limits concurrent writers: threads that wait in write() keep their cores busy. */
   sem_t writers;
   pthread_mutex_t lock;
-  int64_t failed; /* guarded by lock, as is `failure`: the first block that did */
+  int64_t failed; /* the first block that failed; guarded by lock, as is `failure` */
   error failure;
 } rows_moving;
 
 typedef struct rows_worker {
   rows_moving *m;
-  char *buffer;           /* what is put into the file, or got from it; owned, as are */
-  char *plain, *shuffled; /* for deflate: rows on their way to being packed */
+  char *buffer;           /* a block as it is in the file; owned, as are */
+  char *plain, *shuffled; /* for deflate: a row, and its bytes shuffled */
 } rows_worker;
 
-/* Rows of a block of this part. */
+/* Rows of one block of this part. */
 static int64_t rows_in_block(const rows_moving *m, const row_part *p) {
   const uint64_t rows = p->row_bytes ? m->access->block_bytes / p->row_bytes : 0;
   return rows > 1 ? (int64_t)rows : 1;
@@ -87,7 +87,7 @@ int row_file_put(const row_file *f, uint64_t at, const void *values, size_t byte
     if (n < 0 && errno == EINTR) continue;
     if (n <= 0) return FAIL(e, FILE_WRITE, f->name, strerror(n ? errno : ENOSPC));
     if (n >=
-        WRITTEN_BACK) /* fsync has less to wait for; a small piece shares its page with others, which would wait */
+        WRITTEN_BACK) /* shortens fsync; smaller pieces share pages with other writers, which would wait */
       (void)sync_file_range(f->fd, (off_t)at, n, SYNC_FILE_RANGE_WRITE);
     from += n, at += (uint64_t)n, bytes -= (size_t)n;
   }
@@ -108,7 +108,7 @@ int row_file_get(const row_file *f, uint64_t at, void *values, size_t bytes, err
 
 int rows_all(const io_access *w, bool mine, bool *all, error *e) {
   *all = mine;
-  if (w->ranks == 1) return 0; /* several threads of it may be here */
+  if (w->ranks == 1) return 0; /* several of its threads may call this at once */
   MPI_AWAIT(e, MPI_Iallreduce(&mine, all, 1, MPI_C_BOOL, MPI_LAND, w->comm, &request));
   return 0;
 }
@@ -133,7 +133,7 @@ int rows_close_new(new_file *f, bool sync, error *e) {
   return e->id;
 }
 
-/* Puts bytes at a place of the file, or gets them from there. */
+/* Writes bytes at a place of the file, or reads them. */
 static int rows_use_file(rows_moving *m, uint64_t at, void *bytes, size_t count, error *e) {
   const row_file *f = m->f;
   if (!f->write && !f->move) return row_file_get(f, at, bytes, count, e);
@@ -160,12 +160,13 @@ static int rows_pass(const rows_moving *m, int rank, bool send, void *bytes, siz
   return 0;
 }
 
-/* "Put these bytes, which follow, at this place of the file" or "get those", and the answer, which the bytes got follow. */
+/* A request to write bytes, which follow, at a place of the file, or to read them. Also the answer, which the bytes
+ * read follow. */
 typedef struct rows_request {
-  uint64_t at, bytes; /* 0 bytes: the last request, which has no answer; the answer after a failure */
+  uint64_t at, bytes; /* bytes = 0: the last request, which has no answer, or the answer after a failure */
 } rows_request;
 
-/* Another rank asks rank 0 to move what lies in `room`, or is to. -1: rank 0 has failed, and says so when the ranks agree. */
+/* Asks rank 0 to write `buffer`, or to read into it. -1: rank 0 has failed, and says so when the ranks agree. */
 static int rows_rank0_moves(rows_moving *m, uint64_t at, void *buffer, size_t bytes, error *e) {
   rows_request r = {at, bytes};
   TRY(rows_pass(m, 0, true, &r, sizeof r, e));
@@ -176,7 +177,7 @@ static int rows_rank0_moves(rows_moving *m, uint64_t at, void *buffer, size_t by
   return m->f->write ? 0 : rows_pass(m, 0, false, buffer, bytes, e);
 }
 
-/* The next rank that asks for something. */
+/* Waits for a request and returns its rank. */
 static int rows_next_rank(const rows_moving *m, int *rank, error *e) {
   const double LONGEST = 500e-6; /* s */
   pace p = {.begin = clock_seconds()};
@@ -189,7 +190,7 @@ static int rows_next_rank(const rows_moving *m, int *rank, error *e) {
   return 0;
 }
 
-/* Rank 0 answers until no other rank asks any more. After a failure nothing is done. */
+/* Rank 0 answers requests until each rank has sent its last one. After a failure it moves no bytes. */
 static int rows_serve(rows_moving *m, error *e) {
   error failure = {0};
   for (int others = m->access->ranks - 1, rank; others > 0;) {
@@ -208,7 +209,7 @@ static int rows_serve(rows_moving *m, error *e) {
   return e->id;
 }
 
-/* Rank 0 gets memory for a block of any rank. Collective, agreed. */
+/* Rank 0 allocates memory for a block of any rank. Collective, agreed. */
 static int rows_open_serving(rows_moving *m, error *e) {
   uint64_t most = m->most_bytes;
   bool all;
@@ -235,7 +236,7 @@ static int rows_write_packed(const rows_worker *w, uint64_t at, const char *row,
   return rows_move_room(w, at, size, e);
 }
 
-/* Puts rows together at `to`, and sums them. */
+/* Collects rows at `to` and computes their checksums. */
 static int rows_make_block(const row_part *p, int64_t row, int64_t rows, char *to, error *e) {
   const size_t bytes = (size_t)p->row_bytes;
   TRY(p->move(p->context, row, rows, to, e));
@@ -269,7 +270,7 @@ static int rows_read_block(const rows_worker *w, const row_part *p, int64_t row,
   return p->move ? p->move(p->context, row, rows, w->buffer, e) : 0;
 }
 
-/* Blocks are taken in order: whatever is before one that has failed is moved, and the first failure is known. */
+/* Blocks are taken in order. So all blocks before a failed one are moved, and the first failure is known. */
 static void rows_failed(rows_moving *m, int64_t block, const error *e) {
   pthread_mutex_lock(&m->lock);
   if (block < m->failed) {
@@ -326,7 +327,7 @@ static void *rows_run_workers(void *argument) {
   return NULL;
 }
 
-/* This thread takes part, or serves meanwhile. */
+/* Moves the blocks, in this thread too unless it serves other ranks. */
 static void rows_run(rows_moving *m, bool serves, error *e) {
   pthread_t others;
   const bool started = serves && !thread_start(&others, rows_run_workers, m);

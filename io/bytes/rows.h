@@ -1,7 +1,6 @@
-/* Rows of arrays on their way between the ranks and a file. A row is what one index of an array's first axis means: a plane
- * of a field. Every rank moves its own rows, in blocks, on several threads: a block is put together, summed and written while
- * it is in a core's cache. Where not all ranks can open the file, not even through rank 0, blocks pass through rank 0 as
- * messages. */
+/* Moves rows of arrays between the ranks and a file. A row is one index of an array's first axis: a plane of a field.
+ * Every rank moves its own rows, in blocks, on several threads. A block is collected, summed and written while it is in
+ * a core's cache. Where ranks cannot open the file, not even through rank 0, blocks pass through rank 0 as messages. */
 #ifndef STENCIL_ROWS_H
 #define STENCIL_ROWS_H
 
@@ -40,24 +39,25 @@ typedef struct row_part {
   const char *array;      /* its name, for messages */
   uint64_t at, row_bytes; /* where its row 0 is in the file; bytes of a row */
   int64_t first, count;   /* this rank's rows */
-  row_mover *move;        /* NULL, when reading: the sums are compared, no more */
+  row_mover *move;        /* NULL, when reading: only the sums are compared */
   void *context;
   uint64_t *
-      sums; /* XXH3 of each of these rows, NULL: nobody asks. Written for the caller, or, when rows are read, what they
-                     must be. Not owned */
+      /* XXH3 of each of these rows: written for the caller, or, when rows are read, compared with them. NULL: unused.
+       * Not owned */
+      sums;
 } row_part;
 
-/* What rows are written to or read from. */
+/* The file that rows are written to or read from. */
 typedef struct row_file {
   const char *name; /* for messages; not owned */
   int fd;           /* the file; -1: this rank has none */
   bool write;       /* rows are written, else read */
-  bool checkpoint;  /* what cannot be read is a damaged checkpoint */
-  /* Instead of `fd`, for rows that are no plain bytes of a file: writes them, or reads them, by one thread at a time. `at` is
-   * a row_part's. */
+  bool checkpoint;  /* a read error means a damaged checkpoint */
+  /* Replaces `fd` for rows that are no plain bytes of a file: writes or reads them, in one thread at a time. `at` is a
+   * row_part's. */
   int (*move)(void *context, uint64_t at, void *bytes, size_t count, error *e);
   void *context;
-  int deflate; /* gzip level: rows are compressed, each by itself, and put whole; 0: not */
+  int deflate; /* gzip level; each row is compressed and written separately; 0: none */
 } row_file;
 
 /* Writes, and reads, bytes at a place of the open file. */
@@ -78,14 +78,14 @@ typedef struct new_file {
   } plan;                                         /* rank 0's, which rows_open_new tells the others */
 } new_file;
 
-/* All ranks learn where the arrays are of a file that rank 0 has created, and open it: by its name where ranks use files
- * together, else, on rank 0's node, as lent by it. Collective, not agreed. */
+/* Opens a file that rank 0 has created on all ranks, and tells them the places of its arrays. Ranks open it by name
+ * where they use files together, else, on rank 0's node, by a descriptor that rank 0 lends. Collective, not agreed. */
 int rows_open_new(const io_access *w, new_file *f, error *e);
 /* Is `mine` true on all ranks? Collective. */
 int rows_all(const io_access *w, bool mine, bool *all, error *e);
 /* Removes a file that is not whole, if there is one. Returns e->id. */
 int new_file_drop(new_file *f, const error *e);
-/* Each rank that has written makes that durable first: on a network's file system another one cannot. */
+/* Closes the file. Each rank that has written syncs first: on a network file system another rank cannot do it. */
 int rows_close_new(new_file *f, bool sync, error *e);
 
 /* Moves the rows of all ranks. With `direct` every rank has the file open; else rank 0 alone, and `f` of the others holds

@@ -36,11 +36,11 @@ typedef struct checkpoint_array {
   void *context;
 } checkpoint_array;
 
-/* What a checkpoint says of itself. */
+/* The metadata of a checkpoint. */
 typedef struct checkpoint_meta {
   run_meta run;
-  /* The fingerprint, what a checkpoint must share with the run that goes on from it: keys and their values, a line each,
-   * "[grid] nx\n512\n"; no two keys are the same, none is empty. */
+  /* The fingerprint, which must equal that of the run that continues: keys and their values, a line each, "[grid]
+   * nx\n512\n". No two keys are equal, none is empty. */
   const char *keys;
 } checkpoint_meta;
 
@@ -57,11 +57,11 @@ typedef struct checkpoint_place {
   checkpoint_mark self; /* checkpoint_begin's; zeros: of a run without a number */
 } checkpoint_place;
 
-/* Writes a checkpoint, then deletes the run's oldest beyond `keep`: the order is that of writing, not of steps, since a
- * run may have gone back. A run owns what it wrote itself, and what there was of it when this process began; others'
- * files are never deleted, and moved aside where they have the name of the new one. Before, removes what killed runs
- * left half written under this path. Full disk, missing folder and the like are exit 2 and name the file; then, and
- * also where a source fails, earlier checkpoints are as they were and no other file is left. */
+/* Writes a checkpoint, then deletes the run's oldest beyond `keep`, in the order of writing: a run may have gone back
+ * to an earlier step. A run owns the checkpoints that it wrote, in this process or before it. Others' files are never
+ * deleted; one with the name of the new checkpoint is moved aside. First it removes half-written files of killed runs
+ * under this path. A full disk, a missing folder and the like are exit 2 and name the file. After these, or if a source
+ * fails, earlier checkpoints are unchanged and no other file is left. */
 int checkpoint_write(io_access *access, const checkpoint_place *place, const checkpoint_meta *meta,
                      const checkpoint_array *arrays, int count, error *e);
 
@@ -76,7 +76,7 @@ typedef struct checkpoint {
   bool direct; /* every rank does */
   int count;
   checkpoint_array arrays[CHECKPOINT_ARRAYS]; /* but for the ranks' parts */
-  message held;                               /* what rank 0 told of the file: */
+  message held;                               /* received from rank 0, of the file: */
   uint64_t *sums;                             /* of all rows, a part of it; */
   const char *keys;                           /* the fingerprint */
 } checkpoint;
@@ -93,9 +93,9 @@ typedef struct checkpoint_search {
   void *context;
 } checkpoint_search;
 
-/* Opens it: what is missing, foreign, of another format, truncated or damaged outside its arrays is exit 2, or passed over
- * where the newest is looked for; where there is none that is no error, and c->name is empty. After a failure nothing is
- * open. */
+/* Opens a checkpoint. One that is missing, foreign, of another format, truncated or damaged outside its arrays is exit
+ * 2; a search for the newest skips it. If a search finds none, that is no error, and c->name is empty. After a failure
+ * nothing is open. */
 int checkpoint_open(checkpoint *c, io_access *access, const checkpoint_search *search, error *e);
 
 /* The checkpoints that a process finds when it begins. */
@@ -121,8 +121,8 @@ bool checkpoint_has_key(const checkpoint *c, const char *key);
 /* NULL where there is none of this name. Not collective. */
 const checkpoint_array *checkpoint_find_array(const checkpoint *c, const char *name);
 
-/* Reads this rank's parts of arrays into their sinks, and compares each row with its sum on the way: damage is exit 2
- * (CHECKPOINT_DAMAGED) and names array and row. Not there, or of another shape or type: exit 2. */
+/* Reads this rank's parts of arrays into their sinks and compares each row with its checksum. Damage is exit 2
+ * (CHECKPOINT_DAMAGED) and names array and row. A missing array, or another shape or type, is exit 2 too. */
 int checkpoint_read(const checkpoint *c, const checkpoint_array *arrays, int count, error *e);
 /* Reads and compares all there is, each row on one rank. */
 int checkpoint_verify(const checkpoint *c, error *e);

@@ -1,6 +1,6 @@
-/* The header of a checkpoint: a block of text before the HDF5 file proper, which says where the arrays are and what the
- * rest must be. A file is compared with its header before HDF5 sees it, which may crash on a damaged one (versions up
- * to 1.10.8 free what they have not set, for one). The values of the arrays have sums of their own, a row each. */
+/* The header of a checkpoint: a block of text before the HDF5 part. It has the places of the arrays and a digest of all
+ * other bytes. A file is compared with its header before HDF5 opens it, since HDF5 may crash on a damaged file
+ * (versions up to 1.10.8 free unset pointers). The arrays' values have a checksum a row. */
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>

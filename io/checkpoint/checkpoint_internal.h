@@ -1,4 +1,4 @@
-/* What the files of the checkpoint share. All of this is for one rank alone, and without MPI. */
+/* Shared by the files of checkpoints. All functions are for one rank, without MPI. */
 #ifndef STENCIL_CHECKPOINT_INTERNAL_H
 #define STENCIL_CHECKPOINT_INTERNAL_H
 
@@ -65,8 +65,8 @@ bool checkpoint_owns(const checkpoint_mark *self, const checkpoint_mark *mark);
 /* path_move_aside for the file of that step. */
 int checkpoint_move_aside(const char *path, int64_t step, int *number, error *e);
 
-/* Of those in `list` that the run of `place` owns, deletes all but the `keep - 1` newest, not counting, and sparing, that
- * of `step`, which has been written since. What cannot be deleted is left to the next time. */
+/* Deletes the checkpoints in `list` that the run of `place` owns, except the `keep - 1` newest and that of `step`,
+ * which has just been written. Files that cannot be deleted are tried again next time. */
 void checkpoint_rotate(const checkpoint_list *list, const checkpoint_place *place, int64_t step);
 
 #endif

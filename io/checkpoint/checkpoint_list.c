@@ -1,4 +1,4 @@
-/* Which checkpoints of a path there are, whose they are, and clearing away those that are not needed any more. */
+/* Lists the checkpoints under a path with their owners, and deletes those that are no longer needed. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>

@@ -35,7 +35,7 @@ static int read_held(checkpoint *c, const checkpoint_header *s, error *e) {
   return e->id;
 }
 
-/* Rank 0. What the others are to know of its arrays and the run goes into c->held. */
+/* Rank 0. Puts what the other ranks need of the arrays and the run into c->held. */
 static int read_open_here(checkpoint *c, const char *file, error *e) {
   checkpoint_header s;
   if (strlen(file) >= sizeof c->name) return FAIL(e, FIELD_FILE, file, strerror(ENAMETOOLONG));
@@ -53,8 +53,7 @@ static int read_open_newest(checkpoint *c, const checkpoint_search *search, mess
   checkpoint_list list;
   char file[FILE_NAME];
   checkpoint_list_files(&list, search->path, e);
-  /* Those whose age cannot be told stand last in the list but come first here: nobody can use them, but one may have
-   * been the newest. */
+  /* Checkpoints of unknown age are last in the list but first here: unusable, but one may have been the newest. */
   int unknown = list.count;
   while (unknown > 0 && list.entries[unknown - 1].mark.generation < 0) unknown--;
   for (int i = 0; i < list.count && !e->id; i++) {
@@ -117,7 +116,7 @@ int checkpoint_open(checkpoint *c, io_access *access, const checkpoint_search *s
 
 /* --- the fingerprint -------------------------------------------------------------------------------------------- */
 
-/* What a message takes for a line, whose end it has not. */
+/* A line for a message, without its end. */
 #define LINE(text) (int)strcspn((text), "\n"), (text)
 
 static const char *read_next_line(const char *line) {

@@ -40,7 +40,8 @@ int checkpoint_begin(io_access *access, const char *path, const checkpoint *from
     checkpoint_list list;
     start->self = from ? from->mark : (checkpoint_mark){.run = checkpoint_write_number()};
     start->self.process = checkpoint_write_number();
-    temporary_remove(path, ".h5", NULL); /* what a killed run has left: this one may write no checkpoint */
+    /* removes files of killed runs, also if this run writes no checkpoint */
+    temporary_remove(path, ".h5", NULL);
     checkpoint_list_files(&list, path, e);
     if (list.newest > start->self.generation) start->self.generation = list.newest;
     start->number = list.aside + 1;
@@ -65,7 +66,7 @@ typedef struct checkpoint_writer {
   uint64_t *sums;                    /* of all rows, of which this rank fills its own; owned */
   int64_t rows;
   /* rank 0: */
-  checkpoint_list before; /* those that were there */
+  checkpoint_list before; /* the checkpoints that exist */
 } checkpoint_writer;
 
 /* What writing these arrays needs on disk. */
@@ -149,7 +150,7 @@ static int checkpoint_write_add(checkpoint_writer *w, error *e) {
   return 0;
 }
 
-/* Is every row held by one rank? Then w->sums is zeros again. Agreed but for rank 0's errors. */
+/* Checks that exactly one rank holds each row, and sets w->sums to zeros again. Agreed except for rank 0's errors. */
 static int checkpoint_write_check(checkpoint_writer *w, error *e) {
   TRY(error_agree(e, w->access->comm));
   for (int i = 0; i < w->header.count; i++)

@@ -77,7 +77,7 @@ static herr_t disk_read(H5FD_t *base, H5FD_mem_t type, hid_t transfer, haddr_t a
   const disk_file *f = (const disk_file *)base;
   const row_file file = {.name = f->to->name, .fd = f->fd};
   const haddr_t there = at >= f->eof ? 0 : f->eof - at < size ? f->eof - at : size;
-  memset(to, 0, size); /* what is allocated but not yet written, or was not for a failure */
+  memset(to, 0, size); /* else the bytes are allocated but not written, or not written after a failure */
   if (!f->to->failure.id) row_file_get(&file, at, to, there, &f->to->failure);
   return 0;
 }

@@ -1,9 +1,8 @@
-/* HDF5 files that are being written, through a driver whose writes never fail as far as HDF5 can see.
- *
- * Why: when HDF5 cannot write its own records, H5Fclose fails and leaves a file half closed, which HDF5
- * closes again, and crashes, at exit or in MPI_Finalize (seen with 1.10.8). A full disk must be one clear
- * line instead. So this driver remembers the first failure and pretends success from then on. What is put into the file
- * (io_internal.h) adds its own failures, and puts nothing after one. new_hdf5_close tells. */
+/* An HDF5 driver for files being written, whose writes never fail for HDF5. When HDF5 cannot write its own records,
+ * H5Fclose fails and leaves the file half closed. HDF5 then closes it again at exit or in MPI_Finalize, and crashes
+ * (seen with 1.10.8). A full disk must be one clear line instead. So this driver keeps the first failure and reports
+ * success from then on. The functions of io_internal.h add their failures and write nothing after one. new_hdf5_close
+ * returns the failure. */
 #ifndef STENCIL_DISK_DRIVER_H
 #define STENCIL_DISK_DRIVER_H
 

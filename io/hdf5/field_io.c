@@ -57,7 +57,7 @@ const char *hdf5_why(char text[HDF5_TEXT]) {
   return text[0] ? text : "no reason given by HDF5";
 }
 
-/* HDF5 converts what it is told, wherever in memory that lies. */
+/* HDF5 converts by the type's offsets without checking them, even beyond its memory. */
 bool hdf5_sound_number(hid_t type) {
   enum { MOST = 16 /* bytes: a long double */ };
   const H5T_class_t class = H5Tget_class(type);

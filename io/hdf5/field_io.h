@@ -39,10 +39,9 @@ typedef int field_source(void *context, int z, int planes, float *values, error 
  * Collective over the computing ranks, agreed. */
 typedef int field_measured(void *context, error *e);
 
-/* Reads dataset "FILE:/path" (any integer or float type, converted to float32 as its attributes say, of this quantity) and
- * hands each rank its planes in order. Missing file or dataset, wrong rank, shape, type or units, a NaN, Inf (also: a
- * float64 beyond float32) or fill value, or a truncated file are exit 2 and name the file, the dataset, what was expected
- * and what was found. */
+/* Reads dataset "FILE:/path", of any integer or float type and this quantity, as float32, and passes each rank its
+ * planes in order. Exit 2, naming file, dataset, expected and found: a missing or truncated file, a missing dataset, a
+ * wrong rank, shape, type or unit, a NaN, Inf (also a float64 beyond float32) or fill value. */
 int field_read(const field_io *io, const char *dataset, enum quantity quantity, field_sink *sink,
                void *context, error *e);
 
@@ -66,7 +65,7 @@ typedef struct field_window {
 
 struct gradient_meta;
 
-/* What a saved field says of itself. */
+/* The metadata of a saved field. */
 typedef struct field_meta {
   run_meta run;
   double origin[3];                   /* m, x y z: of the grid */
@@ -81,14 +80,14 @@ typedef struct field_meta {
   const field_name *names;              /* of these names, */
   const double *frequencies;            /* Hz, of the field that has some; */
   field_window counted;                 /* the steps that they are of; */
-  const struct gradient_meta *gradient; /* and what a gradient has besides (gradient_file.h) */
+  const struct gradient_meta *gradient; /* of a gradient, more metadata (gradient_file.h) */
 } field_meta;
 
-/* Writes PATH.SSSSSSSS.hdf, of io->path: VTKHDF ImageData with PointData/u, /u a hard link to it, its axes /z, /y and /x, /time,
- * attributes; /histogram where there is one: counts, int64, of equal bins over [min, max], with the axis /bin. Written
- * under a temporary name in the same folder, synced and renamed; after a failure (exit 2) no file is left
- * under either name. `parts`: of the field, or with meta->ending of all fields, each of its frequencies where it has some.
- * `made`: the file, if it has been created before; else NULL. */
+/* Writes PATH.SSSSSSSS.hdf, of io->path: VTKHDF ImageData with PointData/u, /u a hard link to it, its axes /z, /y and
+ * /x, /time, attributes. /histogram, if any, has int64 counts of equal bins over [min, max], with the axis /bin. The
+ * file is written under a temporary name in the same folder, synced and renamed. After a failure (exit 2) no file is
+ * left under either name. `parts`: of the field, or with meta->ending of all fields and their frequencies. `made`: the
+ * file, if it has been created before; else NULL. */
 int field_write(const field_io *io, const field_meta *meta, const field_planes *parts, const new_file *made,
                 error *e);
 /* Makes *f that file, under a temporary name, with all but the values, whose room it takes; after a failure there is

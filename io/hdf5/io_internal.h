@@ -1,4 +1,4 @@
-/* What the files of io/ share that use HDF5. It includes hdf5.h, so nothing outside io/ includes it. */
+/* Shared by the files of io/ that use HDF5. It includes hdf5.h, so nothing outside io/ includes it. */
 #ifndef STENCIL_IO_INTERNAL_H
 #define STENCIL_IO_INTERNAL_H
 
@@ -18,8 +18,8 @@ enum { SHAPE_TEXT = 32 + H5S_MAX_RANK * 24 };
 /* (2, 3, 4) */
 void shape_print(int rank, const hsize_t *shape, char text[SHAPE_TEXT]);
 
-/* An attribute of an open object, at most so many numbers or one text: returns how many there are; -1: it is of another type
- * or shape, or cannot be read: `why`, else "". A text that is longer is cut. */
+/* Reads an attribute of an open object, at most so many numbers or one text, which it may cut. Returns how many there
+ * are. -1: another type or shape, or unreadable; `why` then says so, else it is "". */
 enum { ATTRIBUTE_TEXT = 256 };
 int attribute_get_numbers(hid_t object, const char *name, int most, double values[], char why[HDF5_TEXT]);
 int attribute_get_text(hid_t object, const char *name, char text[ATTRIBUTE_TEXT], char why[HDF5_TEXT]);
@@ -46,10 +46,10 @@ void hdf5_give(void);
 /* Is it a type of plain numbers, whose parts are within its bytes? */
 bool hdf5_sound_number(hid_t type);
 
-/* What a new file begins with: puts it there, and says in f->plan.at where arrays are whose values follow. */
+/* Writes the content of a new file except large values, and sets f->plan.at to the places of their arrays. */
 typedef void new_file_content(new_hdf5 *to, new_file *f, const void *context);
-/* Rank 0, or a process alone, in any thread: makes the file f->name under a temporary name. It stays open through `to`; with
- * NULL it is closed, and gone after a failure. */
+/* Creates the file f->name under a temporary name, on rank 0 or in a process alone, in any thread. It stays open
+ * through `to`; with NULL it is closed, and removed after a failure. */
 int new_file_create(new_file *f, new_hdf5 *to, new_file_content *content, const void *context, error *e);
 
 /* u has the unit of the initial field or of the sources, which nothing names. CF's word for that is 1. */
@@ -62,7 +62,7 @@ typedef struct field_grid {
 } field_grid;
 field_grid field_grid_of(const field_meta *m, const slab *s);
 
-/* What a dataset says of itself. NULL: nothing. */
+/* The attributes of a dataset; NULL: none. */
 typedef struct dataset_words {
   const char *units, *long_name;
 } dataset_words;

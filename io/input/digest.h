@@ -8,8 +8,8 @@
 enum { DIGEST_TEXT = 33 }; /* hexadecimal digits and the final 0 */
 
 void digest_text(const char *text, char digest[DIGEST_TEXT]);
-/* Of the values, the shape and the attributes that say what the values mean, of dataset "FILE:/path". Exit 2 where it cannot be
- * read. */
+/* The digest of the values, the shape and the attributes on units and scaling of dataset "FILE:/path". Exit 2 where it
+ * cannot be read. */
 int digest_dataset(const char *dataset, char digest[DIGEST_TEXT], error *e);
 
 #endif

@@ -19,7 +19,7 @@ static int read_open(const char *name, const field_io *io, input *in, error *e) 
 
 /* --- reading ---------------------------------------------------------------------------------------------------- */
 
-/* What rank 0 tells of the dataset. */
+/* What rank 0 broadcasts about the dataset. */
 typedef struct field_place {
   bool plain;
   uint64_t at; /* its first byte in */
@@ -34,7 +34,7 @@ typedef struct field_reader {
   field_sink *sink;
   void *context;
   input in; /* of the ranks that read through HDF5, and rank 0 */
-  int fd;   /* of those that read plain values */
+  int fd;   /* of ranks that read plain values */
   field_place place;
 } field_reader;
 
@@ -92,7 +92,7 @@ static void read_find_place(field_reader *r) {
   if (!p->plain) p->at = 0;
 }
 
-/* Do all ranks have it open? Else rank 0 reads for them. Agreed but for rank 0's errors. */
+/* Do all ranks have it open? Else rank 0 reads for them. Agreed except for rank 0's errors. */
 static int read_open_all(field_reader *r, bool *direct, error *e) {
   const io_access *access = r->io->access;
   error unseen = {0};

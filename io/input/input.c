@@ -80,7 +80,7 @@ int input_convert(const input *in, const char *why, error *e) {
   return FAIL(e, INPUT_STORAGE, input_name(in, name), why, in->file);
 }
 
-/* --- what a file holds ------------------------------------------------------------------------------------------ */
+/* --- the content of a file -------------------------------------------------------------------------------------- */
 
 enum { LIST_DATASETS = 5, LIST_OBJECTS = 1000, LIST_TEXT = 512 };
 

@@ -15,7 +15,7 @@ typedef struct dataset_kind {
 } dataset_kind;
 
 typedef struct input {
-  const char *name; /* as input_open was told, for messages; not owned */
+  const char *name; /* the argument of input_open, for messages; not owned */
   int rank;         /* of the dataset, whose shape it is, and that in words */
   hsize_t shape[H5S_MAX_RANK];
   char found[SHAPE_TEXT];
@@ -55,9 +55,9 @@ bool input_is_bytes(const input *in, uint64_t *at);
 int input_check_shape(const input *in, const slab *s, error *e);
 void input_close(input *in);
 
-/* Finds `file`, which the file `from` names, where HDF5 does: as it is if absolute and there; else (an absolute one by its
- * last part) in the folders `prefixes`, NULL or with colons between, beside `from`, in the working folder, or beside what
- * `from` is a symbolic link to. Exit 2 unless it is a regular file. */
+/* Finds `file`, which the file `from` refers to, as HDF5 does. An absolute path is used if it exists. Else the name (of
+ * an absolute path its last part) is searched in the folders `prefixes`, NULL or separated by colons, beside `from`, in
+ * the working folder, and beside the target of the symbolic link `from`. Exit 2 unless it is a regular file. */
 int input_find_file(const char *from, const char *prefixes, const char *file, char found[FILE_NAME],
                     error *e);
 

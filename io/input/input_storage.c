@@ -187,8 +187,8 @@ static bool storage_sound_chunk(const input *in, hid_t list, const storage_chunk
   return read && storage_is_packed(list, c->filters, mask);
 }
 
-/* Where there are no filters, HDF5 tells of each chunk the size that it should have, but reads what the file says. So
- * their sum is compared. */
+/* Without filters HDF5 returns the size that each chunk should have, but reads the size in the file. So the sum of
+ * sizes is compared. */
 static bool storage_sound_sum(const input *in, const storage_chunks *c) {
   hsize_t there = 0;
   hid_t space = H5Dget_space(in->dataset);

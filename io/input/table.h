@@ -45,10 +45,10 @@ typedef struct table_sink {
   void *context;
 } table_sink;
 
-/* Reads dataset "FILE:/path" (any integer or float type) as float64 on rank 0 and hands it to all. Missing file or
- * dataset, wrong rank, shape or type, other than plain numbers in SI, NaN, Inf or a missing value are exit 2 and name
- * the file, the dataset, what was expected and what was found. `parts`: with form.parts this rank's, NULL where it
- * wants none. Collective over `comm`, same error everywhere; after one, `t` is empty. */
+/* Reads dataset "FILE:/path", of any integer or float type, as float64 on rank 0 and passes it to all. Exit 2, naming
+ * file, dataset, expected and found: a missing file or dataset, a wrong rank, shape or type, values that are not plain
+ * numbers in SI, NaN, Inf or a missing value. `parts`: with form.parts this rank's, NULL where it wants none.
+ * Collective over `comm`, same error everywhere; after one, `t` is empty. */
 int table_read(MPI_Comm comm, const char *dataset, table_form form, const table_sink *parts, table *t,
                error *e);
 

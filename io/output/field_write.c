@@ -1,5 +1,5 @@
-/* Writing a field, VTKHDF ImageData: rank 0 makes the file with all but the values, every rank puts its planes there,
- * rank 0 adds what they came to and gives the file its name. */
+/* Writes a field as VTKHDF ImageData. Rank 0 creates the file without values, every rank writes its planes, rank 0 adds
+ * statistics and renames the file. */
 #include "io/hdf5/io_internal.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -18,10 +18,10 @@ typedef struct field_writer {
   const field_io *io;
   const field_meta *meta;
   field_grid grid;
-  const field_planes *parts; /* of its fields, or of their frequencies */
+  const field_planes *parts; /* of the file's fields, or of their frequencies */
   const field_name *names;   /* of its fields */
   int fields;
-  new_file file; /* where it is compressed only rank 0 has it, */
+  new_file file; /* a compressed file is open on rank 0 only, */
   new_hdf5 to;   /* through HDF5, */
   hid_t packed;  /* with the dataset that it is */
 } field_writer;
@@ -73,7 +73,7 @@ static void write_statistics(new_hdf5 *f, const field_statistics *s) {
   if (s->bins) write_histogram(f, s);
 }
 
-/* Group /VTKHDF. VTK asks for exactly these types, and for a Type of fixed length. */
+/* Group /VTKHDF. VTK requires exactly these types, and a Type of fixed length. */
 static void write_image(new_hdf5 *f, const field_grid *g) {
   static const char *const groups[] = {"VTKHDF", "VTKHDF/PointData"};
   const config_cut *cut = g->cut;
@@ -92,7 +92,7 @@ static void write_image(new_hdf5 *f, const field_grid *g) {
   attribute_double(f, groups[0], "Direction", 9, direction);
 }
 
-/* Those of the grid. */
+/* The axes of the grid. */
 static void write_axes(new_hdf5 *f, const field_writer *w) {
   static const char *const names[] = {"z", "y", "x"};
   static const char *const long_names[] = {"position along z", "position along y", "position along x"};
@@ -108,15 +108,15 @@ static void write_axes(new_hdf5 *f, const field_writer *w) {
   }
 }
 
-/* Of /dft: of frequencies, and of real and imaginary part. */
+/* The axes of /dft: frequency, and real and imaginary part. */
 static void write_frequency_axes(new_hdf5 *f, const field_writer *w, int count) {
   static const char *const parts[] = {"real", "imaginary"};
   axis_write(f, &(axis){"frequency", {"Hz", "frequency"}, (hsize_t)count, .values = w->meta->frequencies});
   axis_write(f, &(axis){"part", {"1", "part"}, 2, .labels = parts});
 }
 
-/* /VTKHDF/PointData/NAME and its other name /NAME; one of frequencies, which VTK does not know, has the latter alone.
- * Compressed, the ranks filter its planes themselves. Returns where its values begin. */
+/* Creates /VTKHDF/PointData/NAME and its other name /NAME. A field of frequencies has the latter alone, since VTK has
+ * no such axis. The ranks compress planes themselves. Returns the place of its values in the file. */
 static uint64_t write_field(new_hdf5 *f, const field_writer *w, const field_name *n) {
   const config_cut *cut = w->grid.cut;
   const hsize_t nz = (hsize_t)cut[2].count, ny = (hsize_t)cut[1].count, nx = (hsize_t)cut[0].count;
@@ -173,7 +173,8 @@ static void write_content(new_hdf5 *to, new_file *file, const void *context) {
   if (!m->ending) write_time(to, &m->run.time);
 }
 
-/* On rank 0. What compressed values take nobody knows; these are put through HDF5 as `at` 0. */
+/* On rank 0, which holds the HDF5 lock. The size of compressed values is unknown beforehand; HDF5 writes these, and
+ * `at` is 0. */
 static int write_create(field_writer *w, new_hdf5 *to, error *e) {
   uint64_t floats = 0;
   for (int i = 0; i < w->fields; i++) floats += (uint64_t)larger(2 * w->names[i].frequencies, 1);
@@ -260,7 +261,7 @@ static int write_planes(field_writer *w, error *e) {
   return error_agree(e, access->comm);
 }
 
-/* The data server hears of the statistics from the first computing rank; `histogram`: its memory for that part. */
+/* Sends the statistics from the first computing rank to the data server; `histogram`: the server's memory for it. */
 static int write_tell_statistics(const field_writer *w, field_statistics *s, uint64_t *histogram, error *e) {
   enum { TAG_STATISTICS = 7002, SERVER = 0, FIRST = 1 };
   const io_access *access = w->io->access;
@@ -278,7 +279,7 @@ static int write_tell_statistics(const field_writer *w, field_statistics *s, uin
   return 0;
 }
 
-/* What the planes have come to; then rank 0 knows it, too. Collective, agreed. */
+/* Computes the statistics of the planes; rank 0 then has them too. Collective, agreed. */
 static int write_measure(field_writer *w, error *e) {
   const field_meta *m = w->meta;
   const bool server = w->io->slab->rank < 0, received = server && m->measured && m->statistics;
@@ -298,7 +299,7 @@ static int write_measure(field_writer *w, error *e) {
   return error_agree(e, w->io->access->comm);
 }
 
-/* On rank 0: HDF5 is done with the file, and it gets its name. */
+/* On rank 0: closes the HDF5 file and renames it. */
 static int write_close(field_writer *w, error *e) {
   hdf5_take();
   if (w->packed >= 0) new_hdf5_check(&w->to, H5Dclose(w->packed) >= 0);
@@ -340,7 +341,7 @@ int field_write(const field_io *io, const field_meta *meta, const field_planes *
                 error *e) {
   const io_access *access = io->access;
   field_writer w;
-  TRY(write_plan(&w, io, meta, e)); /* alike on every rank */
+  TRY(write_plan(&w, io, meta, e)); /* equal on every rank */
   w.parts = parts;
   if (made) w.file.plan = made->plan;
   if (access->rank == 0 && !made) write_create(&w, &w.to, e);

@@ -58,7 +58,7 @@ void gradient_carry(message *m, const gradient_meta **g) {
 
 /* --- the sum ------------------------------------------------------------------------------------------------------ */
 
-/* What the sum is made from: the files of shots, which this program has written: their values are plain. */
+/* The inputs of the sum: the files of shots. This program has written them, so their values are plain. */
 typedef struct gradient_inputs {
   const char *path; /* of the survey */
   const char *const *names;

@@ -22,7 +22,7 @@ typedef struct receivers_meta {
   const double (*source_positions)[3]; /* sources, likewise */
 } receivers_meta;
 
-/* What a rank has recorded: `index` says which of all receivers its own are, in any order. */
+/* The traces of a rank; `index` has the numbers of its receivers among all, in any order. */
 typedef struct receivers_part {
   const int *index;
   traces traces;
@@ -31,11 +31,11 @@ typedef struct receivers_part {
 /* Makes *f that file, under a temporary name, with all but the traces; after a failure there is none. One process' alone, in any
  * thread. */
 int receivers_file_create(new_file *f, const char *path, const receivers_meta *meta, error *e);
-/* Writes PATH.receivers.h5 with what all ranks have recorded: /u (samples, receivers), float32, /position (receivers,
- * 3) and /source_position (sources, 3), float64, their axes /time, /receiver, /source and /xyz, and attributes. Under
- * a temporary name, synced and renamed; after a failure (exit 2) no file is left under either name. `made`: the file,
- * if it has been created before; else NULL. `meta` is the same on every rank. Collective over `comm`, whose rank 0
- * uses the file; same error everywhere. */
+/* Writes PATH.receivers.h5 with the traces of all ranks: /u (samples, receivers), float32; /position (receivers, 3) and
+ * /source_position (sources, 3), float64; their axes /time, /receiver, /source and /xyz; attributes. The file is
+ * written under a temporary name, synced and renamed. After a failure (exit 2) no file is left under either name.
+ * `made`: the file, if it has been created before; else NULL. `meta` is the same on every rank. Collective over `comm`,
+ * whose rank 0 uses the file; same error everywhere. */
 int receivers_file_write(MPI_Comm comm, const char *path, const receivers_meta *meta,
                          const receivers_part *part, const new_file *made, error *e);
 

@@ -1,5 +1,5 @@
-/* The list of saved fields with their times, for two kinds of readers: PATH.xdmf for those of XDMF 3, PATH.hdf.series for
- * ParaView, which finds the times of a series nowhere else. */
+/* The list of saved fields with their times: PATH.xdmf for readers of XDMF 3, PATH.hdf.series for ParaView, which has
+ * no other source of a series' times. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>

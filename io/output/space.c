@@ -106,7 +106,7 @@ static int space_pass(const config *c, const space_steps *w, bool moves, space_a
 int space_move_aside(const config *c, const space_steps *which, bool dry, space_aside *aside, error *e) {
   *aside = (space_aside){0};
   const bool moves = !dry && c->output_replace == which->over;
-  if (!dry) temporary_remove(c->output_path, ".hdf", OUTPUT_ENDINGS); /* what a killed run has left */
+  if (!dry) temporary_remove(c->output_path, ".hdf", OUTPUT_ENDINGS); /* files of killed runs */
   TRY(space_pass(c, which, false, aside, e));
   if (!dry && !moves) aside->files = 0;
   if (moves && aside->files) TRY(space_pass(c, which, true, aside, e));

@@ -1,5 +1,5 @@
-/* What is on disk where a run is going to write: room, and files of earlier runs. For one process alone, not collective.
- * Quotas are not seen; a write that fails tells of those. */
+/* The disks under a run's output paths: free space, and files of earlier runs. For one process, not collective. It does
+ * not see quotas; writes fail on those. */
 #ifndef STENCIL_SPACE_H
 #define STENCIL_SPACE_H
 
@@ -14,7 +14,7 @@ typedef struct disk_space {
   uint64_t available; /* bytes; UINT64_MAX where it does not say */
 } disk_space;
 
-/* That of the files named PATH.*; exit 2 naming `path` where there is none. */
+/* The free space for files named PATH.*; exit 2 naming `path` where there is no folder. */
 int space_of(const char *path, disk_space *space, error *e);
 
 /* Exit 2, saying how much there is, unless `bytes` fit beside the file `name`, which is about to be written. */
@@ -24,7 +24,7 @@ int space_check(const char *name, uint64_t bytes, error *e);
 typedef struct space_steps {
   bool all;
   int64_t first, last,
-      every;   /* else those divisible by `every`, unless that is 0, after `first` up to the last one */
+      every;   /* else steps divisible by `every`, unless that is 0, after `first` up to the last one */
   bool begins; /* `first` itself may count too */
   bool ends;   /* the last one counts in any case */
   bool none;   /* in space_move_aside: nothing stays that a run may have written, whatever its steps */

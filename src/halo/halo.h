@@ -31,7 +31,7 @@ typedef struct halo_setup {
   /* All fields that are ever exchanged: device memory of slab_floats each, in the same order on every rank. The first
    * NULL ends the list. */
   float *fields[HALO_FIELDS];
-  int node_ranks; /* 0: MPI says which ranks share a node. Else, for tests, so many ranks in a row do */
+  int node_ranks; /* 0: as MPI says. Else, for tests, so many consecutive ranks are taken for a node's */
 } halo_setup;
 
 typedef struct halo halo;
@@ -91,17 +91,14 @@ const transport_entry *transport_at(int i);
 /* Exit 1, saying why, if this rank cannot use the transport called `name`. Not collective. */
 int transport_check(const char *name, device *dev, error *e);
 
-/* Opens the transport called `name`. One that this program or machine cannot use is exit 1 with the reason. Any but
+/* Opens the transport called `name`. One that this program or machine cannot use is exit 1 with the reason. All except
  * `sendrecv` must pass a test with patterns in all fields. "auto": the fastest by measurement of those that pass.
- * Collective over the setup's comm, and agreed. What the setup names must outlive the halo.
- *
- * After a failure no transport is open; halo_close frees the rest.
- *
- * Opening and closing lose what fields hold, and leave NaN in and beside the planes that are exchanged: load fields
- * after opening and read them before closing. While the halo is open, ghosts towards a neighbour may be the same memory
- * as the neighbour's own planes (transport_shared.c). So only the exchange may write ghosts, unless with the values that
- * the neighbour has there. Own planes may change only in steps that alternate with exchanges, or when all ranks are
- * known to be done with the field. */
+ * Collective over the setup's comm, and agreed. The setup's pointers must outlive the halo. After a failure no
+ * transport is open; halo_close frees the rest. Opening and closing overwrite the fields, with NaN in and beside the
+ * planes that are exchanged. So load fields after opening and read them before closing. While the halo is open, ghosts
+ * towards a neighbour may be the same memory as the neighbour's own planes (transport_shared.c). So only the exchange
+ * may write ghosts, unless with the values that the neighbour has there. Own planes may change only in steps that
+ * alternate with exchanges, or when all ranks are known to be done with the field. */
 int halo_open(halo *h, const char *name, const halo_setup *setup, error *e);
 /* True where this slab has a neighbour: otherwise an exchange does nothing and records no event. */
 bool halo_needed(const halo *h);

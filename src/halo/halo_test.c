@@ -8,7 +8,7 @@
 enum { ROUNDS = 3, REPEATS_MIN = 3, REPEATS_MAX = 40 };
 static const double MEASURE_SECONDS = 0.02;
 
-/* What the values of plane `z` of the grid are made of; `z` may lie beyond a periodic grid. */
+/* The seed of the values of plane `z` of the grid; `z` may lie beyond a periodic grid. */
 static uint64_t halo_test_plane(const slab *s, int64_t z, int field, int round) {
   const int64_t plane = (z + s->nz_global) % s->nz_global;
   return ((uint64_t)plane << 8 | (uint64_t)field << 4 | (uint64_t)round) << 24;

@@ -12,7 +12,7 @@
 #include <stdint.h>
 #include "base/error.h"
 
-/* What the lender sends to the borrower; plain bytes. */
+/* The lender sends this to the borrower; plain bytes. */
 typedef struct lent_file {
   int64_t process;     /* 0: nothing is lent */
   int64_t descriptor;  /* of that process */
@@ -35,7 +35,7 @@ int shared_pages_leave(void *at, size_t bytes, error *e);
  * NODE_MEMORY if there is too little room for all: Open MPI 4 takes windows from /dev/shm, which is small in containers
  * and may be full, and then hangs. The caller frees the window. Collective, agreed. */
 int shared_window(MPI_Comm node, size_t bytes, void **mine, MPI_Win *window, error *e);
-/* That of a rank of the node. */
+/* The memory of a rank of the node. */
 int shared_window_of(MPI_Win window, int rank, void **memory, error *e);
 
 #endif

@@ -26,11 +26,11 @@ typedef struct zrange {
   int begin, end;
 } zrange;
 
-/* One rank's part of the grid. Memory is (nz + 2 RADIUS) planes of slab_rows rows of `pitch` floats; a row's 4 left
- * ghosts lie just before its first point and its 4 right ghosts just after its last, in the padding of the next row: so
- * every row starts aligned and shares its padding with its neighbour. Before them lie `lead` floats. They make a plane
- * and its copy among a neighbour's ghosts begin at the same place within a huge page (SLAB_HUGE) if the memory of both
- * begins on one: ranks of a node can then share the pages. */
+/* One rank's part of the grid. Memory is (nz + 2 RADIUS) planes of slab_rows rows of `pitch` floats. A row's 4 left
+ * ghosts lie just before its first point, its 4 right ghosts just after its last, in the padding of the next row. So
+ * every row starts aligned and shares its padding with its neighbour. `lead` floats come first. With them a plane and
+ * its copy among a neighbour's ghosts begin at the same offset in a huge page (SLAB_HUGE), if both memories begin on
+ * one. Ranks of a node can then share the pages. */
 typedef struct slab {
   int nx, ny, nz_global; /* points of the whole grid */
   int rank, ranks;       /* this computing rank and their number */
@@ -43,7 +43,7 @@ typedef struct slab {
   size_t lead;           /* multiple of SLAB_ALIGN, less than SLAB_HUGE */
 } slab;
 
-/* What a partition is made from. */
+/* The arguments of a partition. */
 typedef struct slab_shape {
   int nx, ny, nz;   /* points of the whole grid */
   bool reflects[2]; /* the grid's lower and upper z face */
@@ -73,9 +73,8 @@ typedef struct slab_counts {
 } slab_counts;
 slab_counts slab_planes(const slab *s);
 
-/* The three ranges a step computes. lo and hi are what the neighbours need (empty where there is none),
- * interior is the rest; together they cover [0, nz) once. A slab thinner than 2 RADIUS has an empty interior.
- */
+/* The three ranges that a step computes. The neighbours need lo and hi (empty without a neighbour); interior is the
+ * rest. Together they cover [0, nz) once. A slab thinner than 2 RADIUS has an empty interior. */
 void slab_ranges(const slab *s, zrange *lo, zrange *interior, zrange *hi);
 
 /* Rows of a plane in memory: ny, 8 ghost rows, and for some ny 4 more that keep planes apart in caches. */

@@ -13,9 +13,9 @@
 
 enum { CHUNK_BYTES_MIN = 256 << 10, LINE = 128 };
 
-/* A rank's part of the node's memory: how many pieces it has put there for each side, since opened, and the pieces
- * themselves: for each side two halos, used in turn. The neighbour may still read one while the next is written. It has
- * read the halo of two exchanges ago once its pieces of the exchange between have come. */
+/* A rank's part of the node's memory. It has the number of pieces put there for each side since opening, and the
+ * pieces: two halos for each side, which alternate. The neighbour may still read one while the next is written. It has
+ * read the halo of two exchanges ago when its pieces of the last exchange have come. */
 typedef struct mailbox {
   struct {
     _Atomic uint64_t posted;

@@ -13,7 +13,7 @@ typedef struct ipc {
   uint32_t *counters;                      /* device memory, one for each side, on cache lines of their own */
   float *remote[2][HALO_FIELDS];           /* the neighbours' fields, mapped here; [side]; NULL: not by ipc */
   uint32_t *remote_counters[2];            /* likewise */
-  peer_memory handles[2][HALO_FIELDS + 1]; /* of what is mapped */
+  peer_memory handles[2][HALO_FIELDS + 1]; /* of the mapped memory */
   slab slabs[2];                           /* the neighbours' */
   uint32_t exchanges;
   chunks *others; /* to neighbours on other nodes */
@@ -26,7 +26,7 @@ static bool ipc_possible(const halo *h, char why[HALO_WHY]) {
   return false;
 }
 
-/* What a rank tells its neighbours. */
+/* A rank sends this to its neighbours. */
 typedef struct offer {
   peer_memory fields[HALO_FIELDS], counters;
   slab slab;

@@ -271,7 +271,7 @@ static int nccl_open(halo *h, error *e) {
   MPI_TRY(e, MPI_Comm_size(h->comm, &ranks));
   TRY(nccl_refuse_shared(h, ranks, e));
   nccl_make_state(h, rank, ranks, e);
-  TRY(error_agree(e, h->comm)); /* else ranks that start would wait for one that cannot */
+  TRY(error_agree(e, h->comm)); /* agreed first: else ranks would wait for one that cannot start */
   nccl *n = h->state;
   MPI_TRY(e, MPI_Bcast(&n->id, sizeof n->id, MPI_BYTE, 0, h->comm));
   if (!nccl_start_thread(n, e)) nccl_await_thread(h, e, &late);

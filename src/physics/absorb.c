@@ -7,13 +7,13 @@
 #include "base/numbers.h"
 
 /* d = d_max depth^POWER. d_max is chosen so that a wave that goes to the outer edge and back keeps the fraction R of
- * its amplitude in the continuum. The smaller R is, the less comes back of waves that graze a layer, or that slow beds
- * near it trap. Where it is too small, jumps of d from point to point reflect, and waves in rough media grow.
+ * its amplitude in the continuum. A smaller R damps grazing waves, and waves trapped in slow beds, more. If it is too
+ * small, jumps of d from point to point reflect, and waves in rough media grow.
  *
  * alpha = v_max / (width spacing) / min(width, ALPHA_WIDTH) (1 - depth). What oscillates more slowly than alpha comes
  * back, and the sum over time of a pulse of one sign always does. So alpha must be small beside velocity over thickness
- * where d is great. Two things bound alpha below. With less of it waves in rough media grow, most in thin layers. And the
- * way back (docs/GRADIENT.md) amplifies the rounding of float32 by up to d / alpha. */
+ * where d is great. Two things bound alpha below. With less of it waves in rough media grow, most in thin layers. And
+ * the way back (docs/GRADIENT.md) amplifies the rounding of float32 by up to d / alpha. */
 enum { POWER = 3, ALPHA_WIDTH = 8 };
 static const double DECADES_A_POINT = 0.7, DECADES_MAX = 14; /* of R */
 
@@ -24,7 +24,7 @@ static double absorb_inner_edge(int width) {
 }
 static const double OUTER_EDGE = -1;
 
-/* What a layer's coefficients are computed from. */
+/* The parameters of a layer's coefficients. */
 typedef struct absorb_profile {
   int width;      /* points */
   double spacing; /* m */
@@ -97,8 +97,8 @@ static size_t absorb_set_axis(absorb_axis *a, const config *c, const slab *s, in
   return (size_t)(lo.end - lo.begin + hi.end - hi.begin) * ny * nx;
 }
 
-/* A state array's floats, padded so that neighbouring arrays begin a third of a page apart: processors mistake a load
- * for one of what was just stored where the last 12 bits of the addresses agree. */
+/* The floats of a state array, padded so that neighbouring arrays begin a third of a page apart. Processors mistake a
+ * load for a recent store to another address with the same last 12 bits. */
 static size_t absorb_apart(size_t floats) {
   const size_t page = 1024, third = page / 3 / SLAB_ALIGN * SLAB_ALIGN;
   return round_up(floats, page) + third;

@@ -1,8 +1,8 @@
-/* The chain rule from what a step works on to what is given: velocities of a medium that is averaged or absorbs.
- * With beta = 1 / (rho v^2), averaged, v_f^2 = 1 / (rho_f beta_f):
+/* The chain rule from the steps' velocity to the user's, in a medium that is averaged or absorbs. With beta = 1 / (rho
+ * v^2), averaged, v_f^2 = 1 / (rho_f beta_f):
  *   dJ/dv = (average^T of (dJ/dv_f v_f^3 rho_f)) / (rho v^3),   dJ/dv_f = 2 / v_f times the sum
- * The transpose of averaging is averaging, between a division by and a product with the weights of points: 1/2 for each face
- * that reflects. */
+ * The transpose of averaging is averaging, between a division by and a product with the weights of points: 1/2 for each
+ * face that reflects. */
 #ifndef STENCIL_CHAIN_H
 #define STENCIL_CHAIN_H
 

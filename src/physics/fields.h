@@ -1,4 +1,4 @@
-/* What a step reads and writes, as one list. Whoever allocates, exchanges, saves or estimates fields goes over it. */
+/* The list of all fields that a step reads and writes. Allocation, exchange, saves and estimates loop over it. */
 #ifndef STENCIL_FIELDS_H
 #define STENCIL_FIELDS_H
 
@@ -28,10 +28,10 @@ enum map_field {
 
 enum field_role {
   FIELD_STATE,  /* lies as the slab, with ghosts that neighbours send; by the steps before the newest */
-  FIELD_MEDIUM, /* what a number cannot say of one; lies as the slab, with ghosts */
-  FIELD_MEMORY, /* lies as the slab, too, */
-  FIELD_MAP,    /* and so does what is kept of all steps, by enum map_field */
-  FIELD_LAYER   /* what absorbing layers remember: dense planes, without ghosts */
+  FIELD_MEDIUM, /* a medium that is no number; laid out as the slab, with ghosts */
+  FIELD_MEMORY, /* laid out as the slab, too */
+  FIELD_MAP,    /* likewise; by enum map_field */
+  FIELD_LAYER   /* state of absorbing layers: dense planes, without ghosts */
 };
 
 /* A part of a field that a slab holds: its planes [local, local + held) are planes [global, global + held) of the global

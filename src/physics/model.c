@@ -100,7 +100,8 @@ int model_read(const model_target *to, medium_range *r, const config *c, enum me
   return 0;
 }
 
-/* --- what a configuration has -------------------------------------------------------------------------------------- */
+/* --- the configuration's media
+ * -------------------------------------------------------------------------------------- */
 
 bool model_needed(const config *c) {
   const bool averaged =

@@ -20,7 +20,7 @@ enum { MODEL_STEPS = 4096 /* of the table of losses */ };
 
 /* Arrays are host memory, own planes (nz, ny, nx), owned; NULL where the run lacks them. */
 typedef struct model {
-  bool needed; /* else all the rest is 0 */
+  bool needed; /* false: all other members are 0 */
   bool absorbs;
   float *velocity;  /* to step with, m/s; NULL: as given */
   float *sigma, *V; /* of density: u = sigma p, with the RADIUS planes before and after; 1/m^2 */
@@ -53,7 +53,7 @@ int model_stiffness(const model *m, const files *files, const slab *s, double su
 /* kappa of a loss, and the factor of velocity^2 there. */
 float model_kappa(const model *m, float loss);
 double model_speed(const model *m, float loss);
-/* What it is, for the log and files: a line of text, without its end; 0: there is nothing to say. Returns its length. */
+/* Describes the model in a line for the log and files, without its end. Returns its length; 0: nothing to say. */
 int model_describe(const model *m, const config *c, char *text, size_t size);
 /* Frees the arrays; the former all but velocity and sigma. */
 void model_keep_averages(model *m);
@@ -61,7 +61,7 @@ void model_close(model *m);
 
 /* Points, layers, ends and weights of the axes x, y and z. */
 void model_axes(density_axis axis[3], const config *c);
-/* What a dataset of a medium measures. */
+/* The quantity of a medium's dataset. */
 enum quantity model_quantity(enum medium which);
 /* Where the values of a medium go besides. */
 typedef struct model_target {

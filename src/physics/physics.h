@@ -10,7 +10,7 @@
 
 struct dispersion_tables;
 
-/* What layers, sources and receivers work on. It owns nothing; all of it must outlive them. */
+/* The problem that layers, sources and receivers are for. It owns nothing; all must outlive them. */
 typedef struct problem {
   device *dev; /* NULL where only sizes are asked for */
   const slab *slab;

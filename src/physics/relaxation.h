@@ -1,7 +1,7 @@
 /* Absorption as memory at a point: with B, what dt^2 v^2 multiplies,
  *   r_l = a_l r_l + b_l kappa B,   u' = 2u - u(before) + c dt^2 v^2 (B - sum r_l).
- * It turns waves of frequency psi of the scheme as M = 1 - kappa sum b_l / (1 - a_l exp(-i psi dt)) says: their wave number
- * is W / (v sqrt(c M)) with W = (2 / dt) sin(psi dt / 2), which is the frequency of a trace whose dispersion is removed. */
+ * With M = 1 - kappa sum b_l / (1 - a_l exp(-i psi dt)), waves of frequency psi of the scheme have the wave number W /
+ * (v sqrt(c M)). W = (2 / dt) sin(psi dt / 2) is their frequency in traces whose dispersion is removed. */
 #ifndef STENCIL_RELAXATION_H
 #define STENCIL_RELAXATION_H
 

@@ -1,4 +1,4 @@
-/* What a benchmark has timed, compared with the oracle. */
+/* Compares the result of a benchmark with the oracle. */
 #ifndef STENCIL_PROVE_H
 #define STENCIL_PROVE_H
 

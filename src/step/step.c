@@ -31,9 +31,10 @@ void stepper_close(stepper *s) {
   if (s->dev) s->dev->table->unmake_events(s->dev, s->events[0], PASS_SETS * PASS_EVENTS);
 }
 
-/* The planes the neighbours wait for. Their kernels read what the interior's kernel of the pass before wrote, and
- * overwrite what it read: so they wait for it. The upper planes come first: the interior's kernel ended there, and the
- * GPU's cache still holds what they read (jacobi on 4 H200, 768^3 each: 0.2 % of a step). */
+/* Computes the planes that the neighbours wait for. Their kernels read values that the interior kernel of the pass
+ * before wrote, and overwrite values that it read. So they wait for it. The upper planes come first: the interior
+ * kernel ended there, and the GPU's cache still holds their neighbours (jacobi on 4 H200, 768^3 each: 0.2 % of a
+ * step). */
 static int step_boundary(const stepper *s, zrange lo, zrange hi, error *e) {
   TRY(pass_wait(s, STREAM_BOUNDARY, s->pass - 1, INTERIOR_DONE, e));
   TRY(pass_record_begin(s, STREAM_BOUNDARY, BOUNDARY_BEGIN, e));
@@ -42,9 +43,9 @@ static int step_boundary(const stepper *s, zrange lo, zrange hi, error *e) {
   return pass_record_end(s, STREAM_BOUNDARY, BOUNDARY_END, BOUNDARY_DONE, e);
 }
 
-/* The other planes. Their kernel waits for the boundary kernels of the pass before, for the same reason. It touches no
- * ghost plane that is exchanged, so it waits for nothing from MPI. Where the host takes part in the exchange it waits
- * for this pass's boundary kernels: those start late, when their ghosts have come, and would find the GPU full of the
+/* Computes the other planes. The kernel waits for the boundary kernels of the pass before, for the same reason. It
+ * reads no exchanged ghost plane, so it does not wait for MPI. Where the host takes part in the exchange it waits for
+ * this pass's boundary kernels. These start late, when their ghosts have come, and would find the GPU full of the
  * interior's blocks. */
 static int step_interior(const stepper *s, zrange interior, error *e) {
   const bool boundary_first = halo_needed(s->halo) && !s->halo->on_device;

@@ -41,7 +41,7 @@ typedef struct stepper {
   halo *halo;  /* open, on dev */
   const slab *slab;
   const kernel *kernel;          /* of dev's backend; for the interior */
-  const kernel *boundary_kernel; /* likewise, for the thin launches at the boundary */
+  const kernel *boundary_kernel; /* of dev's backend, for the thin launches at the boundary */
   kernel_args args;              /* constants of every launch; pointers and z range are set for each */
   bool overlap; /* off: every phase waits for the one before it; the reference for correctness and timing */
   bool profile; /* measure phases; the device must be open with it */

@@ -39,8 +39,8 @@ static tune_list tune_candidates(enum equation equation, enum backend backend, b
   return list;
 }
 
-/* Launches `k` and the layers of its points, from memory[0] to memory[1], with the waits that a pass has (step.c): what
- * a launch hides of the one before depends on them. */
+/* Launches `k` and the layers of its points, from memory[0] to memory[1], with the waits of a pass (step.c), which
+ * affect how launches overlap. */
 static int tune_pass(const stepper *s, const kernel *k, const kernel_args *args, int64_t pass, error *e) {
   const device_table *t = s->dev->table;
   TRY(t->sync_event(s->dev, event_of(s, pass - 2, INTERIOR_DONE), e));
@@ -59,8 +59,8 @@ static int tune_enqueue(const stepper *s, const kernel *k, const kernel_args *ar
   return s->dev->table->sync(s->dev, STREAM_INTERIOR, e);
 }
 
-/* *best: seconds of the fastest launch of `k` over planes `z`. It may hold those of another kernel, to which this one is
- * compared, and keeps its own. */
+/* *best: in, seconds of another kernel's fastest launch over planes `z`, or INFINITY; out, those of `k`. A much slower
+ * kernel is measured less. */
 static int tune_time(const stepper *s, const kernel *k, zrange z, double *best, error *e) {
   const double fastest = *best;
   double spent = 0;

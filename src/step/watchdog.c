@@ -8,7 +8,7 @@
 #include "halo/shared_memory.h"
 #include "base/thread.h"
 
-/* What a rank tells the others of its node. A cache line. */
+/* The state of a rank, which the others of its node read. A cache line. */
 typedef struct watchdog_rank {
   _Atomic int64_t step;
   _Atomic int doing;      /* enum watch_doing */

@@ -1,6 +1,6 @@
 /* Ends a job whose step loop does not progress, and names the rank that is late ([parallel] watchdog_seconds).
  *
- * Every rank writes what it does to memory that the ranks of its node share. A thread of each rank reads all of it. So
+ * Every rank writes its activity to memory that the ranks of its node share. A thread of each rank reads all of it. So
  * it finds a rank whose process has stopped, and the message names the rank that is late, not those that wait for it.
  * The main thread may be stuck in MPI or in the device. So the thread that notices writes one line and ends its process
  * with exit code 4; the launcher then ends the job.
@@ -13,8 +13,8 @@
 #include <stdint.h>
 #include "base/error.h"
 
-/* What a rank does. Of several ranks that are late at the same step, the message names the one that comes first in this
- * list: the others probably wait for it. */
+/* The activity of a rank. Of several ranks that are late at the same step, the message names the first in this list:
+ * the others probably wait for it. */
 enum watch_doing { WATCH_COMPUTE, WATCH_CHECK, WATCH_EXCHANGE, WATCH_AGREE, WATCH_NOT };
 
 typedef struct watchdog watchdog;

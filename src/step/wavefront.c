@@ -12,8 +12,8 @@
 
 /* --- a pass ------------------------------------------------------------------------------------------------------ */
 
-/* So few rows that a tile's planes from the first step's highest to the last step's lowest stay in the part of the L2
- * cache that is not for data used once. */
+/* Rows of a tile whose planes, from the first step's highest to the last step's lowest, fit the part of the L2 cache
+ * that keeps data for reuse. */
 static int wavefront_rows_in_l2(const kernel_args *a, int depth) {
   const double SHARE = 0.75, USUAL = 1 << 20; /* bytes, where the system does not say */
   const long l2 = sysconf(_SC_LEVEL2_CACHE_SIZE);

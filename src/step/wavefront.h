@@ -1,4 +1,4 @@
-/* What the step loop needs for kernels/host/wavefront.h: several steps a pass on the host device. */
+/* The step loop's side of kernels/host/wavefront.h: several steps a pass on the host device. */
 #ifndef STENCIL_WAVEFRONT_H
 #define STENCIL_WAVEFRONT_H
 
@@ -27,9 +27,9 @@ int wavefront_most(const config *c, const kernel *k, int ranks, bool medium, run
 int wavefront_open(wavefront *w, const kernel_args *args, int depth, error *e);
 void wavefront_close(wavefront *w);
 
-/* Opens `w` with the depth that is fastest, and sets s->front, and s->kernel to `wavefront`; or leaves them where one
- * step a pass is fastest, which counts only where the user did not ask for a wavefront. Times passes of the stepper,
- * which overwrite both fields and the layers, and remembers the answer (tune.h). */
+/* Opens `w` with the fastest depth and sets s->front, and s->kernel to `wavefront`. Leaves them where one step a pass
+ * is fastest, unless the user chose a wavefront. It times passes of the stepper, which overwrite both fields and the
+ * layers, and caches the result (tune.h). */
 int wavefront_choose(wavefront *w, struct stepper *s, int most, run_log *log, error *e);
 
 #endif
