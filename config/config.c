@@ -127,7 +127,7 @@ static int config_fill_pattern(char text[CONFIG_TEXT], const char *name) {
   return 0;
 }
 
-/* Where the shot writes, and what it is compared with. */
+/* Sets the output paths of a shot, and the names of its observed data. */
 static int config_fill_name(config *c, const config_entries *all, const shot_line *s, error *e) {
   char place[PLACE_TEXT], name[sizeof c->output_name],
       number[16], *const paths[] = {c->output_path, c->checkpoint_path};
@@ -171,8 +171,8 @@ static bool config_fails_alike(const config_given *given, const error *e) {
   return false;
 }
 
-/* Begins the message with the shot's place, unless it does already or all shots have the mistake. What is missing may be what the
- * shot should say. */
+/* Begins the message with FILE:LINE of the shot, unless it does already or all shots have the mistake. A missing key
+ * may belong on the shot's line. */
 static void config_tell_shot(const config_given *given, const shot_line *s, error *e) {
   char place[PLACE_TEXT];
   if (!s) return;
@@ -213,7 +213,7 @@ void config_free(config *c) {
   c->source_count = c->receiver_count = 0;
 }
 
-/* Those of c, or of *s if that is not NULL. */
+/* The datasets of c, or of *s if that is not NULL. */
 static void config_datasets_of(const config *c, const source_config *s, void (*take)(void *, const char *),
                                void *context) {
   for (const config_key *k = config_keys; k < config_keys + config_key_count; k++) {

@@ -123,7 +123,7 @@ typedef struct config {
   enum receivers_kind receivers;
   char receivers_file[CONFIG_TEXT]; /* RECEIVERS_FILE: FILE:/dataset of shape (n, 3): x y z, m */
   int receiver_count;               /* RECEIVERS_LINE, RECEIVERS_POINTS */
-  double (*receiver_positions)[3];  /* likewise: x y z, m, as sources; owned */
+  double (*receiver_positions)[3];  /* likewise: the positions, x y z, m; owned */
   int64_t receivers_every;          /* steps */
   enum interpolation_kind receivers_interpolation;
   /* [gradient]; there is one where `observed` or `residual` is given */
@@ -137,7 +137,7 @@ typedef struct config {
   double gradient_memory, gradient_host_memory, gradient_file_memory; /* bytes a rank; 0: auto */
   char gradient_path[CONFIG_TEXT]; /* of the file of file_memory; empty: beside the output */
   /* [output] */
-  char output_path[CONFIG_TEXT]; /* of a shot: that of the survey, a slash and its name */
+  char output_path[CONFIG_TEXT]; /* of a shot: the survey's path, a slash and the shot's name */
   char output_name[256];         /* of a shot; empty: its number */
   int64_t output_every;          /* steps; 0: only the final field, */
   bool output_final;             /* which is saved in any case, or as any other */
@@ -172,23 +172,23 @@ typedef struct config {
   int histogram;       /* bins of the histogram of saved fields; 0: none */
 } config;
 
-/* What a file and the command line give, read once, for a configuration each of many shots. */
+/* The entries of a file and of the command line, read once for the configurations of many shots. */
 typedef struct config_given config_given;
 struct shot_line;
-/* Reads `path`, or, unless that is NULL, `text`, of which `path` is then the name; then applies `overrides` ("section.key=value", `count` of them; later ones win). Every error, here and in
- * config_make, is one line that begins with FILE:LINE or "command line" and names the section, the key, what was expected
- * and what was found; for an unknown name it suggests the nearest known one. All are exit 1, also a file that is missing
- * or cannot be read. config_close it, also after a failure. */
+/* Reads the file `path`, or `text`, if not NULL, under the name `path`; then applies `overrides` ("section.key=value",
+ * `count` of them; later ones win). Every error, here and in config_make, is exit 1 and one line. It begins with
+ * FILE:LINE or "command line" and names section, key, expected and found. For an unknown name it suggests the nearest
+ * known one. A missing or unreadable file is such an error. config_close it, also after a failure. */
 int config_open(config_given **opened, const char *path, const char *text, int count,
                 const char *const overrides[], error *e);
 void config_close(config_given *given);
-/* What is given for a key that is not of a source; NULL: nothing. */
+/* The text given for a key that is not of a source; NULL: none. */
 const char *config_text_of(const config_given *given, const char *section, const char *key);
 /* Its [survey] shots; NULL: there are none. */
 const char *config_shots(const config_given *given);
-/* Fills what is left with defaults and checks the whole; after an error `c` owns nothing and its values are undefined. With
- * `s` (shots.h) for this shot, whose overrides come last: its messages begin with FILE:LINE of the shot. It writes under
- * PATH/NAME, the checkpoints' path likewise. */
+/* Makes a configuration: applies defaults and checks everything. After an error `c` owns nothing and its values are
+ * undefined. `s` (shots.h): for this shot. Its overrides come last, its messages begin with FILE:LINE of the shot, its
+ * output and checkpoints are under PATH/NAME. */
 int config_make(config *c, const config_given *given, const struct shot_line *s, error *e);
 /* From that of a shot to that of a single run which does the same: without [survey] and the report. */
 void config_single(config *c);
@@ -198,7 +198,8 @@ void config_free(config *c);
 
 /* Where a dataset's name, FILE:/path, is cut in two: at its last ":/". NULL where it has none. */
 const char *config_dataset_cut(const char *name);
-/* Is it a pipe in a folder, whose other end nobody may ever open? Those that a shell makes, as for <(...), are in none. */
+/* Is it a pipe in a folder, whose other end may never be opened? Pipes that a shell makes for <(...) are in no
+ * folder. */
 bool config_is_named_pipe(const char *path);
 /* Are both there, and one file? */
 bool config_same_file(const char *a, const char *b);
@@ -213,7 +214,8 @@ int config_check_override(const char *text, error *e);
 /* The effective configuration as an INI file that config_open reads back to the same struct; to be freed. NULL: there is no
  * memory. */
 char *config_print(const config *c);
-/* The same without what changes no bit of what a run saves: on this its outputs depend, and on the values of its datasets. */
+/* The same without keys that change no bit of a run's files. The files depend on this text and on the values of
+ * datasets alone. */
 char *config_print_bits(const config *c);
 /* The survey's, from its first shot's: keys that shots may change as they are given for all, without the shots' own
  * words. */

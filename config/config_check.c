@@ -82,7 +82,7 @@ static int check_medium(checker *k) {
 
 /* --- boundaries -------------------------------------------------------------------------------- */
 
-/* The row of the key that sets a face: the most specific one given, else that of `all`. */
+/* The row of the key that sets a face: the most specific one given, else `all`. */
 static const config_key *check_key_of_face(const checker *k, int face) {
   const config_key *found = NULL;
   for (int i = 0; i < config_key_count; i++) {
@@ -230,7 +230,7 @@ static int check_survey(checker *k) {
   return check_only(k, "survey", "at_once", "with ranks_per_shot = 1 or auto");
 }
 
-/* What a gradient cannot be of, yet or ever. */
+/* Refuses configurations that have no gradient. */
 static int check_gradient(checker *k) {
   const config *c = k->c;
   const char *name = c->gradient_observed[0] ? "observed" : "adjoint_source", *with = NULL;

@@ -1,4 +1,4 @@
-/* What the user gave, not yet parsed: blocks of entries, one for each source and one for everything else. */
+/* The user's entries, not yet parsed: a block for each source and one for all other keys. */
 #include "config_internal.h"
 #include <stdlib.h>
 #include <string.h>

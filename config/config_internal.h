@@ -1,6 +1,6 @@
-/* What the files of config/ share: the shape of the table of keys, and entries not yet parsed. Private to config/.
- * config_file.c gathers entries, config_value.c parses one, config.c fills the config from all of them,
- * config_check.c checks the whole, config_print.c writes it back. */
+/* Shared by the files of config/: the type of the table of keys, and unparsed entries. config_file.c gathers entries,
+ * config_value.c parses one, config.c fills the config from all, config_check.c checks it, config_print.c writes it
+ * back. */
 #ifndef STENCIL_CONFIG_INTERNAL_H
 #define STENCIL_CONFIG_INTERNAL_H
 
@@ -46,7 +46,7 @@ typedef struct choice {
   int value;
   enum choice_form form;
   const condition *only_with; /* refused unless it holds; NULL: always accepted */
-  const char *doc;            /* one line on what it does; NULL: its name says enough */
+  const char *doc;            /* one line of help; NULL: none needed */
 } choice;
 
 typedef struct range {
@@ -69,7 +69,7 @@ typedef struct config_key {
   bool whole;            /* numbers: integers, from range->low on */
   bool automatic;        /* integers, numbers: 0 is spelt "auto" */
   bool bytes;            /* numbers: a unit of bytes may follow, as in 40GB */
-  bool no_bit;           /* it changes no bit of what a run saves: config_print_bits leaves it out */
+  bool no_bit;           /* it changes no bit of a run's files: config_print_bits leaves it out */
   bool optional; /* numbers: 0 is "not given", of those with `compute` infinity; integers, int64_t: -1 is */
   const char *expected;                         /* texts: what to call it in a message */
   const char *fallback;                         /* default, spelt as in a file; NULL: none */
@@ -77,11 +77,11 @@ typedef struct config_key {
   bool required;                                /* where it applies, */
   const condition *unless;                      /* ... but not where this holds */
   const condition *only_with;                   /* refused unless it holds; NULL: always applies */
-  const char *otherwise; /* what the documentation calls the default, where that is no text */
-  const char *unit;      /* NULL: a pure number, a word or a text */
-  const char *doc;       /* one line */
-  const char *example;   /* what config_example sets; NULL: the default will do */
-  const char *note;      /* lines that docs/CONFIG.md and the man page add; NULL: none */
+  const char *otherwise;                        /* the default in the documentation, where it is no text */
+  const char *unit;                             /* NULL: a pure number, a word or a text */
+  const char *doc;                              /* one line */
+  const char *example;                          /* what config_example sets; NULL: the default will do */
+  const char *note; /* lines that docs/CONFIG.md and the man page add; NULL: none */
 } config_key;
 
 extern const config_key config_keys[];
@@ -94,7 +94,7 @@ const choice *config_choice(const choice *choices, int value);
  * none of them; -1: there is none. */
 int config_next_map(const char **text);
 
-/* What the user gave for a key. */
+/* The user's entry for a key. */
 typedef struct config_entry {
   int line; /* in the file; 0: nowhere, ENTRY_OVERRIDE: command line, ENTRY_OVERRIDE - n: line n of the shot_lines */
   char *text; /* owned; NULL: not given, or cleared there by an empty value */
@@ -157,17 +157,17 @@ typedef struct value {
   const char *text;
   const char *place; /* where it was given */
   config *c;
-  source_config *source; /* of keys of a source; else NULL */
+  source_config *source; /* the source of a source's key; else NULL */
   error *e;
 } value;
 
 /* Parses v->text and sets the fields of its key. */
 int config_parse(const value *v);
-/* Says what a value must be: "an integer >= 1", "auto, on or off". `beyond`: what was given is a number outside the
- * limits, so that the text must name them. */
+/* Describes the values of a key: "an integer >= 1", "auto, on or off". `beyond`: a number outside the limits was given,
+ * so the text must name them. */
 enum { EXPECTED_TEXT = 256 };
 void config_expected(const config_key *key, bool beyond, char text[EXPECTED_TEXT]);
-/* What a message says of a condition: "with type = heat or wave" where it is about the equation. */
+/* A message's text for a condition: "with type = heat or wave" where it depends on the equation. */
 enum { SAYS_TEXT = 128 };
 const char *config_says(const condition *k, char text[SAYS_TEXT]);
 

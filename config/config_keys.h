@@ -86,7 +86,7 @@ CONDITION(Y_FACES, c->ny != 1, "where ny > 1")
 IDLE_CONDITION(X_EXISTS, c->nx != 1 || c->ny != 1, "where nx > 1")
 IDLE_CONDITION(Y_EXISTS, c->ny != 1, "where ny > 1")
 IDLE_CONDITION(FORMULA, s->wavelet != WAVELET_FILE, "with wavelet = ricker or gaussian")
-/* Of these three keys the first in the table sets c->receivers; config_print asks the conditions again. */
+/* The first given of these three keys sets c->receivers; config_print checks the conditions again. */
 CONDITION(NO_POSITIONS, c->receivers != RECEIVERS_FILE, "without positions")
 CONDITION(NO_LINE, c->receivers == RECEIVERS_NONE || c->receivers == RECEIVERS_POINTS, "without positions and line")
 CONDITION(LISTED, c->sources_listed, "with positions")

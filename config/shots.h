@@ -12,7 +12,7 @@ typedef struct shot_line {
   int count;    /* of them */
 } shot_line;
 
-/* It owns all of it. */
+/* Owns all its members. */
 typedef struct shot_lines {
   char file[CONFIG_TEXT];
   shot_line *list;

@@ -108,8 +108,8 @@ static inline void fourier_passes(fourier *f, int sign) {
 
 /* --- real samples ------------------------------------------------------------------------------------------------- */
 
-/* Samples 2j and 2j + 1 are the parts of complex number j, whose transform holds that of the even ones and that of the odd ones: takes
- * them apart (sign -1), or puts them together (1). */
+/* Samples 2j and 2j + 1 are the parts of complex number j. Its transform combines those of the even and of the odd
+ * samples. Splits them (sign -1), or combines them (1). */
 static inline void fourier_split(const fourier *f, int sign) {
   const int64_t last = f->n / 2;
   fourier_number *all = f->series;

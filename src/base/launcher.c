@@ -33,7 +33,7 @@ int launcher_ranks(void) {
   return launcher_number(sizeof names / sizeof *names, names);
 }
 
-/* Of them, those of this node; 0: unknown. */
+/* The processes of this node; 0: unknown. */
 static int launcher_local_ranks(void) {
   static const char *const names[] = {"OMPI_COMM_WORLD_LOCAL_SIZE"};
   return launcher_number(1, names);

@@ -16,7 +16,7 @@ enum { PROGRESS_LENGTH = 160 };
  * need it. */
 static atomic_int log_line_open;
 
-/* Of every log, for a line: threads that begin a survey's shots and those that report them write to one. */
+/* Locks all logs for a line: several threads of a survey write to one log. */
 static pthread_mutex_t log_lock = PTHREAD_MUTEX_INITIALIZER;
 
 static void log_flush_locked(run_log *l) {

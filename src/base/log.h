@@ -39,8 +39,8 @@ typedef struct loop_progress {
 
 /* True if progress is due: several times a second on a terminal, else every 10 % of the whole run. */
 bool log_progress_due(const run_log *l, const loop_progress *p);
-/* Shows percent, step, Gpts/s, elapsed and remaining time: redrawn on a terminal and cut to its width, else as a line.
- * `points`: points that all ranks together update in a step; 0: the steps are shots of a survey. */
+/* Shows percent, step, Gpts/s, elapsed and remaining time. On a terminal the line is redrawn and cut to its width.
+ * `points`: updated in a step by all ranks; 0: the steps are shots of a survey. */
 void log_progress(run_log *l, const loop_progress *p, double points);
 
 /* For signal handlers and other threads, which have no run_log: ends an open progress line, so that the next text on

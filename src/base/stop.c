@@ -16,8 +16,8 @@
 enum { LAG_LONG = 1, LAG_SHORT = 4 };
 static const double SHORT_STEP = 1e-3; /* s */
 static const double PERIOD = 0.2;      /* s between reductions */
-/* The steps between reductions grow at most by this factor: the host runs ahead of the device, so the time of a few
- * steps says little about that of many. */
+/* The steps between reductions grow at most by this factor, since the host runs ahead of the device and times of few
+ * steps are unreliable. */
 static const double GROWTH = 4;
 static const double MARGIN = 1.5; /* a checkpoint may take longer than the last one */
 
@@ -27,8 +27,8 @@ static const struct {
 } SIGNALS[] = {{SIGTERM, "SIGTERM"}, {SIGINT, "SIGINT"}, {SIGUSR1, "SIGUSR1"}};
 enum { SIGNAL_COUNT = sizeof SIGNALS / sizeof *SIGNALS };
 
-/* Ctrl-C reaches the ranks and mpirun, which then sends a signal of its own; schedulers do likewise. So signals within
- * a moment count as one. */
+/* Ctrl-C reaches the ranks and mpirun, which then sends another signal, as schedulers do. So signals within a moment
+ * count as one. */
 static const int64_t MOMENT = 250000000; /* ns */
 
 /* Static, since a signal handler can reach nothing else. Two handlers may run at once, one in a thread of MPI: an
@@ -230,7 +230,7 @@ static int stop_ask(stop_watch *w, int64_t step, error *e) {
   int ranks;
   MPI_TRY(e, MPI_Comm_size(w->comm, &ranks));
   memcpy(w->all, w->mine, sizeof w->all);
-  if (ranks > 1) /* else several shots of the rank may be under way */
+  if (ranks > 1) /* alone a rank may have several shots under way */
     MPI_TRY(e, MPI_Iallreduce(w->mine, w->all, 3, MPI_DOUBLE, MPI_MAX, w->comm, &w->request));
   w->asked = true;
   w->take_at = step + w->lag;

@@ -10,7 +10,7 @@
 
 enum stop_reason { STOP_NOT, STOP_SIGNAL, STOP_WALL_TIME, STOP_TROUBLE };
 
-/* Ranks begin a reduction of what they know, compute, and take its result a few steps later, all at the same step: so
+/* Ranks begin a reduction of their signals and times, and read its result a few steps later, all at the same step. So
  * all know the same, and none waits for another. */
 typedef struct stop_watch {
   MPI_Comm comm;           /* not owned */
@@ -46,7 +46,7 @@ bool stop_answered(void);
 const char *stop_signal_name(int number);
 /* The signal that was remembered, or 0. */
 int stop_signal(void);
-/* What the answer to a signal says instead of what a run does; static. */
+/* Replaces the text of the answer to a signal; static. */
 void stop_say(const char *text);
 /* When the run ends by `most` or SLURM_JOB_END_TIME, s since stop_begin; INFINITY: never. A SLURM_JOB_END_TIME before
  * stop_begin is that of another job, or was prolonged: it does not count. */

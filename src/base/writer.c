@@ -41,7 +41,7 @@ static void *writer_main(void *argument) {
     writer_job *job = over ? NULL : w->jobs[next % WRITER_ROOM];
     pthread_mutex_unlock(&w->lock);
     if (over) return NULL;
-    bool dropped = e.id != 0; /* what comes after a failure may rely on what failed */
+    bool dropped = e.id != 0; /* jobs after a failure may depend on the failed one */
     if (!dropped) writer_do(w, job, &e);
     pthread_mutex_lock(&w->lock);
     w->written[next % WRITER_ROOM] = !e.id;

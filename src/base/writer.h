@@ -1,7 +1,6 @@
-/* The writer: a thread that does jobs of output one after another, beside the steps. It knows nothing of what a job is;
- * where ranks do one together, each of them pushes the same jobs in the same order.
- *
- * All functions are for the one thread that opened it. */
+/* The writer: a thread that does output jobs one after another while steps go on. It does not know what jobs do. Where
+ * ranks do jobs together, each pushes the same jobs in the same order. All functions are for the thread that opened
+ * it. */
 #ifndef STENCIL_WRITER_H
 #define STENCIL_WRITER_H
 

@@ -1,4 +1,4 @@
-/* What the files of the CUDA device share (device.h). */
+/* Shared by the files of the CUDA device (device.h). */
 #ifndef STENCIL_CUDA_DEVICE_CUH
 #define STENCIL_CUDA_DEVICE_CUH
 

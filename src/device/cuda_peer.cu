@@ -1,5 +1,5 @@
-/* What the CUDA device does with those of other processes: memory that one offers and another maps, counters that the
- * streams of both write and await. */
+/* CUDA devices of several processes: memory that one offers and another maps, counters that the streams of both write
+ * and await. */
 #include <stdio.h>
 #include <string.h>
 #include "cuda_device.cuh"

@@ -141,7 +141,7 @@ typedef struct device_buffer {
   void *memory;
   size_t bytes;
 } device_buffer;
-/* Makes room for `bytes`; what the buffer held is lost where it grows. device_release it with the same kind. */
+/* Reserves `bytes`; a buffer that grows loses its content. device_release it with the same kind. */
 int device_reserve(device *dev, device_buffer *b, size_t bytes, memory_kind kind, error *e);
 void device_release(device *dev, device_buffer *b, memory_kind kind);
 

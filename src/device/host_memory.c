@@ -53,7 +53,7 @@ static size_t host_memory_block_bytes(size_t bytes) {
   return page + round_up(bytes, page);
 }
 
-/* AddressSanitizer guards the borders of the heap by itself, but not those of this memory. */
+/* Guards the borders of a block: AddressSanitizer does so only for the heap. */
 static void host_memory_guard(unsigned char *block, size_t bytes) {
 #ifdef __SANITIZE_ADDRESS__
   const size_t page = page_bytes();

@@ -30,12 +30,11 @@ struct host_stream {
   bool thread_started;
   int helpers_started;
   helper *helpers;
-  host_parts *parts; /* of each thread, of what the helpers work on */
+  host_parts *parts; /* of each thread, of the task that the helpers share */
 
-  /* The queue is written by the one thread that uses the device and read by the stream's own thread. The
-   * semaphore orders them one way only: if pushing also looked at what is done, every push would order the
-   * pusher, and through it the other streams, after this stream's work, and ThreadSanitizer could not see a
-   * missing wait. */
+  /* The thread that uses the device writes the queue, the stream's thread reads it. The semaphore orders them in one
+   * direction only. If a push also read the progress, it would order other streams after this stream's work, and
+   * ThreadSanitizer could not see a missing wait. */
   queued_task queue[QUEUE_LENGTH];
   sem_t queued;
   size_t pushed,
@@ -46,7 +45,7 @@ struct host_stream {
 
   pthread_mutex_t team_lock;
   pthread_cond_t team_called, team_finished;
-  const queued_task *shared; /* what the helpers work on */
+  const queued_task *shared; /* the task that the helpers share */
   atomic_size_t calls;       /* tasks shared since the start */
   atomic_size_t busy;        /* helpers not yet finished with `shared` */
   int asleep;                /* helpers that wait for team_called */

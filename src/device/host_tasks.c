@@ -19,7 +19,7 @@ enum { SHARE_MIN = 1 << 20 /* bytes below which sharing a copy among threads cos
 typedef struct nan_task {
   float *to;
   size_t count;
-  atomic_int *failed; /* of shared memory; else NULL */
+  atomic_int *failed; /* for shared memory; else NULL */
 } nan_task;
 
 static void host_copy_part(size_t count, int part, int parts, size_t *begin, size_t *end) {

@@ -1,4 +1,4 @@
-/* What the streams of the host device do besides kernels: copies, filling new memory with NaN, events of this device, and
+/* Tasks of the host device's streams besides kernels: copies, filling new memory with NaN, events of this device, and
  * counters in memory that other processes see. The rules are CUDA's (device.h), with one more: an event belongs to the
  * stream that records it until that stream has reached it. */
 #ifndef STENCIL_HOST_TASKS_H

@@ -23,10 +23,10 @@ static double engine_cores_granted(void) {
   return fmax(1, floor(group.cores));
 }
 
-/* What the ranks of a node may compute with. */
+/* The cores of a node's ranks. */
 typedef struct node_cores {
   int threads; /* of this rank: its cores, divided among the ranks that share them, and its part of those `granted` */
-  bool own;    /* it has as many; else ranks take turns on a core */
+  bool own;    /* false: several ranks run on a core */
   int allowed; /* cores that some rank may use */
 } node_cores;
 

@@ -11,7 +11,7 @@
 #include "physics/physics.h"
 #include "step/step.h"
 
-/* What an engine is made from. It owns nothing; all of it must outlive the engine. */
+/* The arguments of an engine. It owns nothing; all must outlive the engine. */
 typedef struct engine_setup {
   const config *config;
   const files *files;
@@ -40,7 +40,7 @@ typedef struct engine {
   float *medium[MEDIUM_FIELDS]; /* slab_floats of device memory, owned; NULL where the run lacks it */
   transfer transfer;
   dispersion_tables *transforms;          /* for all shots, owned */
-  const kernel *kernel, *boundary_kernel; /* of steps; `auto` is a kernel of its own until engine_choose */
+  const kernel *kernel, *boundary_kernel; /* of steps; a placeholder for `auto` until engine_choose */
   int most;                               /* steps of a pass, at most; 1: no wavefront */
   int depth;                              /* steps of a pass, as chosen */
   bool chosen, loaded;                    /* engine_choose and engine_load are done */

@@ -95,7 +95,7 @@ static inline int mpi_set(int *to, int value) {
 #define MPI_Query_thread(level)                mpi_set(level, MPI_THREAD_MULTIPLE)
 
 /* Messages. */
-#define MPI_Sendrecv(from, count, type, to, tag, into, room, as, source, back, comm, status)                 \
+#define MPI_Sendrecv(from, count, type, to, tag, into, target, as, source, back, comm, status)                 \
   ((void)(tag), (void)(back), (void)(comm),                                                                  \
    (to) == MPI_PROC_NULL ? MPI_SUCCESS : mpi_copy(from, into, count, type))
 static inline int mpi_none(int *there) {

@@ -48,9 +48,7 @@ const cli_option cli_options[] = {
 };
 // clang-format on
 const int cli_option_count = OPTION_COUNT;
-enum {
-  LONG_FIRST = 256
-}; /* getopt's value of option i is LONG_FIRST + i, whether its letter or its name was given */
+enum { LONG_FIRST = 256 }; /* getopt returns LONG_FIRST + i for option i, given by letter or by name */
 
 /* --- parsing ----------------------------------------------------------------------------------- */
 
@@ -104,7 +102,7 @@ static const cli_word cli_equations[] = {
 #include "kernels/equations.def"
     {NULL, 0}};
 
-/* Sets *value to that of the word, or refuses it and names all words. */
+/* Sets *value to the word's value, or refuses the word and names all words. */
 static int cli_take_word(int id, const char *argument, const cli_word *words, int *value, error *e) {
   char known[64] = "";
   for (; words->name; words++) {
@@ -136,7 +134,7 @@ static int cli_take_option(cli *c, int id, const char *argument, error *e) {
   return 0;
 }
 
-/* Options that exclude or need each other. */
+/* Checks options that exclude or need each other. */
 static int cli_check_together(const cli *c, error *e) {
   if (c->benchmark && c->restart) return cli_refuse(e, "--benchmark and --restart", "", ": only one of them");
   if (c->quiet && c->verbose) return cli_refuse(e, "--quiet and --verbose", "", ": only one of them");
@@ -151,7 +149,7 @@ static int cli_argument_of(int id) {
   return !argument ? no_argument : *argument == '[' ? optional_argument : required_argument;
 }
 
-/* Makes both tables of getopt_long from ours. */
+/* Makes both tables of getopt_long from CLI_OPTIONS. */
 static void cli_getopt_tables(char letters[2 * OPTION_COUNT + 2], struct option names[OPTION_COUNT + 1]) {
   *letters++ = ':'; /* tell a missing argument from an unknown option */
   memset(names, 0, sizeof names[0] * (OPTION_COUNT + 1));
@@ -178,7 +176,7 @@ int cli_parse(cli *c, int argc, char **argv, error *e) {
   cli_getopt_tables(letters, names);
   *c = (cli){.action = CLI_RUN};
   opterr = 0;
-  optind = 0; /* start again: something may have parsed before */
+  optind = 0; /* start again: getopt may have been used before */
   while ((answer = getopt_long(argc, argv, letters, names, NULL)) != -1) {
     if (answer == '?' || answer == ':') return cli_refuse_option(e, answer, argv[optind - 1]);
     const int id = cli_option_of(answer);

@@ -10,7 +10,7 @@
 
 enum cli_action { CLI_RUN, CLI_HELP, CLI_VERSION, CLI_EXAMPLE };
 
-/* A row of the table of options, from which parsing and every form of --help come. */
+/* A row of the table of options, which parsing and all forms of --help use. */
 typedef struct cli_option {
   char letter;          /* 0: long form only */
   const char *name;     /* without the dashes */
@@ -36,8 +36,8 @@ typedef struct cli {
   const char **overrides; /* points into argv's (reordered) array */
 } cli;
 
-/* Fills *c from argv, which getopt_long reorders and which must outlive *c. Exit 1 for what is unknown, missing or
- * malformed. Prints nothing. */
+/* Fills *c from argv, which getopt_long reorders and which must outlive *c. Exit 1 for unknown, missing or malformed
+ * arguments. Prints nothing. */
 int cli_parse(cli *c, int argc, char **argv, error *e);
 /* Prints the options and config keys with usage and exit codes, as text or man page; the completion of bash; or as
  * MARKDOWN the config keys alone (docs/CONFIG.md). */

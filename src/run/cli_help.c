@@ -1,4 +1,4 @@
-/* What --help and --version print. */
+/* Prints --help and --version. */
 #include <mpi.h> /* for MPI_Get_library_version alone, which may be called before MPI_Init */
 #include <string.h>
 #include "cli.h"

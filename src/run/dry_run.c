@@ -16,10 +16,10 @@ static double dry_run_mib(double bytes) {
   return bytes / 1048576;
 }
 
-/* What a rank needs, in bytes. */
+/* The memory that a rank needs, in bytes. */
 typedef struct run_needs {
   double device, pinned;
-  double copies; /* of what is saved: pinned, at most */
+  double copies; /* copies for saves: pinned, at most */
 } run_needs;
 
 static void dry_run_needs(const propagator *p, run_needs *n) {
@@ -67,7 +67,7 @@ static void dry_run_partition(const propagator *p, const shot *s, const run_need
              dry_run_mib(maps_bytes(p)), s->config->output_path, dry_run_mib(maps_file_bytes(s->config)));
 }
 
-/* Logs the phase velocity of waves `of`, which errors of space and, unless courant is 0, of time change. */
+/* Logs the phase velocity of waves `of`, with the errors of space and, unless courant is 0, of time. */
 static void dry_run_phase_velocity(const shot *s, const shot_waves *w, double courant, const char *of) {
   const double TOLERATED = 0.01;
   const int order = s->config->space_order;
@@ -148,7 +148,7 @@ static int dry_run_take_nothing(void *context, int z, int planes, float *values,
   return 0;
 }
 
-/* Reads them as a run does: better refused now than after hours in a queue. */
+/* Reads the media as a run does, so that a mistake appears before hours in a queue. */
 static int dry_run_check_fields(const shot *s, error *e) {
   const config *c = s->config;
   if (c->initial == INITIAL_FILE) {
@@ -180,7 +180,7 @@ static int dry_run_check_files(const propagator *p, shot *s, error *e) {
   return storage_check(s, p, true, e);
 }
 
-/* What the way back needs, and what the traces of a shot are compared with. */
+/* Checks the adjoint's memory and the observed traces of a shot. */
 static int dry_run_gradient(survey_slot *t, bool tells, error *e) {
   if (gradient_plan(&t->gradient, &t->batch, e)) return e->id;
   if (tells) gradient_announce(&t->gradient, t->v->log);
@@ -223,15 +223,14 @@ static int dry_run_take(const survey *v, int i, message *m, error *e) {
   return message_to_all(m, v->active, e);
 }
 
-/* An initial field of its own: that of the first shot has been read. */
+/* Checks a shot's own initial field; that of the first shot has been read. */
 static int dry_run_check_own(const survey *v, const shot *s, error *e) {
   const config *c = s->config;
   const bool same = strcmp(c->initial_file, v->job.config->initial_file) == 0;
   return c->initial == INITIAL_FILE && !same ? initial_file_read(s, dry_run_take_nothing, NULL, e) : 0;
 }
 
-/* Can the shot be placed, are its files there, and its observed traces its own? Better refused now than after all
- * others. */
+/* Checks a shot's places, its files, and that the observed traces are its own. */
 static int dry_run_shot(survey_slot *t, survey_shot *one, error *e) {
   survey *v = t->v;
   shot *s = &one->shot;
@@ -266,7 +265,7 @@ static int dry_run_other(survey *v, int i, warnings *warns, error *e) {
   return error_agree(e, v->active);
 }
 
-/* first: what the first shot warns of. */
+/* first: the warnings of the first shot. */
 static int dry_run_others(survey *v, const warnings *first, error *e) {
   const shot_lines *lines = v->job.lines.lines;
   int count = lines ? lines->count : 0;
@@ -286,7 +285,7 @@ static int dry_run_others(survey *v, const warnings *first, error *e) {
 
 /* --- the whole ---------------------------------------------------------------------------------------------------- */
 
-/* What a run would do, and with what. */
+/* Logs a run's plan: what it would do, and with which resources. */
 static int dry_run_first(survey *v, error *e) {
   survey_shot *one = &v->one;
   survey_slot t = {.v = v, .gradient.dry = true};

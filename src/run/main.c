@@ -45,13 +45,13 @@ static int main_share_list(void **list, size_t count, size_t size, int rank, MPI
   return 0;
 }
 
-/* What rank 0 keeps of a survey. */
+/* The survey's data on rank 0. */
 typedef struct main_survey {
   config_given *given;
   shot_lines lines;
 } main_survey;
 
-/* The configuration of a run, or of the first shot of a survey. Whether what concerns no shot fits is seen there, too. */
+/* Makes the configuration of a run, or of the first shot of a survey, which also checks the keys of no shot. */
 static int main_make_config(config *c, const cli *options, main_survey *s, error *e) {
   const char *file = config_shots(s->given);
   if (!file) return config_make(c, s->given, NULL, e);
@@ -64,7 +64,7 @@ static int main_make_config(config *c, const cli *options, main_survey *s, error
   return shots_check(&s->lines, s->given, c, e);
 }
 
-/* --report FILE is the override report.file=FILE before all others. */
+/* Puts --report FILE before all overrides, as report.file=FILE. */
 static int main_read_config(config *c, const cli *options, main_survey *s, error *e) {
   static const char KEY[] = "report.file=";
   const size_t count = (size_t)options->override_count,
@@ -86,14 +86,13 @@ static int main_read_config(config *c, const cli *options, main_survey *s, error
   return e->id;
 }
 
-/* Loads the configuration on rank 0 and shares it: all ranks run the same one, and a mistake in it is reported once.
- * Collective, agreed. */
+/* Loads the configuration on rank 0 and broadcasts it, so that a mistake is reported once. Collective, agreed. */
 static int main_load_config(config *c, const cli *options, main_survey *s, int rank, MPI_Comm comm,
                             error *e) {
   if (rank == 0) main_read_config(c, options, s, e);
   TRY(error_agree(e, comm));
   config shared = *c;
-  shared.sources = NULL, shared.receiver_positions = NULL; /* rank 0's memory: not another rank's to free */
+  shared.sources = NULL, shared.receiver_positions = NULL; /* rank 0's memory, which others must not free */
   MPI_TRY(e, MPI_Bcast(&shared, (int)sizeof shared, MPI_BYTE, 0, comm));
   if (rank != 0) *c = shared;
   TRY(main_share_list((void **)&c->sources, (size_t)c->source_count, sizeof *c->sources, rank, comm, e));
@@ -114,8 +113,7 @@ static run_log main_open_log(const cli *options, const config *c, int rank) {
                    .redraw = c->progress == PROGRESS_ON || seen};
 }
 
-/* Does what the options ask for. The computing ranks run; the data server, if there is one, serves them. Collective,
- * same error everywhere. */
+/* Runs the job of the options on the computing ranks; a data server serves them. Collective, same error everywhere. */
 static int main_job(int argc, char **argv, const cli *options, MPI_Comm comm, error *e) {
   int rank;
   config *c = calloc(1, sizeof *c); /* the stack may be small */
@@ -151,10 +149,9 @@ static int main_job(int argc, char **argv, const cli *options, MPI_Comm comm, er
   return e->id;
 }
 
-/* On one node Open MPI needs no network, and trying all that it knows takes 0.3 s. A process that no launcher has
- * started needs no daemon, which takes 0.5 s. Nor does it need the folder in TMPDIR that all such processes share: one
- * that ends would remove it while another begins. An MPI that reads the memory of GPUs may do so only through a
- * network. */
+/* On one node Open MPI needs no network, and trying all networks takes 0.3 s. A process without a launcher needs no
+ * daemon, which takes 0.5 s. It does not need the folder in TMPDIR either, which a process that ends removes while
+ * another begins. An MPI that reads GPU memory may need a network for that. */
 static void main_spare_networks(int started) {
   bool reads_gpus = false;
 #if defined(MPIX_CUDA_AWARE_SUPPORT)
@@ -209,8 +206,8 @@ static int main_print_only(const cli *options, error *e) {
   return error_exit_code(e->id);
 }
 
-/* Holds the descriptors 0 to 2 that the caller has closed: what is opened later would get their numbers, and the log
- * would go there. Nothing can be written to them, which the log reports. */
+/* Occupies those of the descriptors 0 to 2 that the caller has closed. Else a file opened later would get such a
+ * number, and the log would go there. Writing to them fails, which the log reports. */
 static void main_hold_descriptors(void) {
   int fd;
   do fd = open("/dev/null", O_RDONLY);
@@ -218,8 +215,8 @@ static void main_hold_descriptors(void) {
   if (fd >= 0) close(fd);
 }
 
-/* Makes room for descriptors while the process has one thread. Each time their number doubles later, Linux lets all threads
- * that open a file wait: 45 ms, beside which a batch of 100 shots writes its files in 20. */
+/* Enlarges the table of descriptors while the process has one thread. Each later doubling makes all threads that open
+ * files wait for 45 ms, twice the time in which a batch of 100 shots writes its files. */
 static void main_make_room(void) {
   const int MANY = 1000;
   const int fd = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, MANY);
@@ -241,7 +238,7 @@ int main(int argc, char **argv) {
   launcher_take_card();
   MPI_Comm comm = MPI_COMM_NULL;
   if (!main_start_mpi(&comm, &e) && !e.id) main_job(argc, argv, &options, comm, &e);
-  if (e.id && first) error_print(&e, options.verbose); /* one rank prints, also a usage error */
+  if (e.id && first) error_print(&e, options.verbose); /* one rank prints, usage errors too */
   main_end_mpi(&comm);
   return error_exit_code(e.id);
 }

@@ -1,4 +1,4 @@
-/* A run, a benchmark, the tests of a gradient: what the driver opens is the same. */
+/* A run, a benchmark, or the tests of a gradient, on the same driver. */
 #include "run.h"
 #include <inttypes.h>
 #include <math.h>
@@ -20,8 +20,7 @@ survey_job run_job(const job *j, const config *c) {
                       .log = j->log,
                       .files = j->files,
                       .restart = config_has_gradient(c) ? NULL : j->options->restart,
-                      .profile =
-                          !j->options->quiet || c->report_file[0], /* somebody reads the phases' times */
+                      .profile = !j->options->quiet || c->report_file[0], /* the phases' times are printed */
                       .lines = j->survey};
 }
 
@@ -32,18 +31,19 @@ static int64_t run_warm_up(int64_t steps) {
   return steps < 10 ? steps : 10;
 }
 
-/* Makes a configuration that of a benchmark. The field is random: nothing about it is easy for a cache or the hardware. */
+/* Changes a configuration to that of a benchmark. The field is random, so that no cache or hardware has an easy
+ * case. */
 static void run_time_config(config *timed, int64_t steps) {
   timed->timed = true;
   timed->initial = INITIAL_RANDOM, timed->previous = PREVIOUS_REST;
   timed->output_every = timed->check_every = 0;
-  timed->output_final = true; /* no remark: it saves nothing in any case */
+  timed->output_final = true; /* without a remark, since it saves nothing */
   timed->steps = run_warm_up(steps) + steps;
   timed->end_time = timed->maps_from = timed->maps_until = 0;
   timed->gradient_observed[0] = timed->gradient_residual[0] = '\0';
 }
 
-/* Loads the fields and does the planned steps but for the last `steps`, which are timed. */
+/* Loads the fields and does the planned steps except the last `steps`, which are timed. */
 static int run_warm(batch *b, int64_t steps, error *e) {
   stepper *p = &b->p.stepper;
   const int64_t warm_up = b->p.engine->physics.steps - steps;
@@ -88,7 +88,7 @@ static int run_time(batch *b, int64_t steps, error *e) {
   return 0;
 }
 
-/* Times as many steps as take about two seconds, judged by the first few, and no more than are left. */
+/* Times about two seconds of steps, estimated from the first few, at most those that are left. */
 static int run_sample(batch *b, error *e) {
   const double SECONDS = 2;
   const int64_t steps = b->p.engine->physics.steps, few = run_warm_up(steps);
@@ -112,7 +112,7 @@ static void run_log_estimate(run_log *log, const loop_times *t, const config *c,
 }
 
 int run_estimate(const job *j, const survey *v, int64_t steps, double *seconds, error *e) {
-  const int64_t LEAST = 20; /* steps: fewer tell nothing */
+  const int64_t LEAST = 20; /* steps: fewer are unreliable */
   const int64_t timed = steps > LEAST ? steps : LEAST;
   const bool progress = v->log->progress;
   run_memory *m;
@@ -159,7 +159,7 @@ static int run_one(const job *j, survey *v, int (*does)(const job *j, survey_slo
   return does(j, t, e);
 }
 
-/* Changes the configuration to what the options ask for. */
+/* Applies the options to the configuration. */
 static void run_ask(const cli *o, config *c) {
   if (o->benchmark) run_time_config(c, o->benchmark);
   if (!o->verify) return;

@@ -1,11 +1,11 @@
-/* What the command line asks for: a run or a survey, a benchmark, tests of a gradient, a dry run. */
+/* The jobs of the command line: a run or a survey, a benchmark, tests of a gradient, a dry run. */
 #ifndef STENCIL_RUN_H
 #define STENCIL_RUN_H
 
 #include "cli.h"
 #include "survey/survey.h"
 
-/* What the user asked for. It owns nothing. */
+/* The user's job. It owns nothing. */
 typedef struct job {
   const config *config;
   const cli *options;
@@ -15,7 +15,7 @@ typedef struct job {
   survey_lines survey;
 } job;
 
-/* The driver's part of it. */
+/* The driver's part of a job. */
 survey_job run_job(const job *j, const config *c);
 
 /* Does the shots that are not done; or, with options->benchmark, times steps without writing files; or, with
@@ -23,9 +23,9 @@ survey_job run_job(const job *j, const config *c);
  * same error everywhere. */
 int run(const job *j, error *e);
 
-/* Times some steps of the configuration and logs how long `steps` of them will take, without what saving keeps them
- * waiting: *seconds. Uses the memory of a run; writes no file but the cache of measurements. `v`: planned, whose
- * groups it uses. Collective over these, same error everywhere. */
+/* Times some steps of the configuration and logs the estimate for `steps` of them, without waits for saving: *seconds.
+ * Uses the memory of a run; writes only the cache of measurements. `v`: planned; its groups are used. Collective over
+ * these, same error everywhere. */
 int run_estimate(const job *j, const survey *v, int64_t steps, double *seconds, error *e);
 
 /* --dry-run: checks all that `run` needs and prints it; runs no step, but with --measure those of run_estimate, and
