@@ -15,7 +15,7 @@ static inline bool decimal_whole(const char *text, const char *end, const char *
   return end > text && !*end && !text[strspn(text, characters)];
 }
 
-/* False unless `text` is a number that a double can hold. A number too small to be told from 0 is not. */
+/* False unless `text` is a number that a double can hold. A number that would become 0 is not. */
 static inline bool decimal_number(const char *text, double *number) {
   char *end;
   errno = 0;

@@ -27,7 +27,8 @@ enum { HOPPER = 90 };
 /* `shared`: dynamic shared memory of a block, bytes. `parameters`: as cudaLaunchKernel takes them. */
 inline cudaError_t launch_behind(const void *kernel, dim3 grid, unsigned block, size_t shared,
                                  cudaStream_t stream, void **parameters) {
-  static const compiled of(kernel); /* asked once: a process has one device, and one build made all kernels */
+  /* queried once: a process has one device, and one build made all kernels */
+  static const compiled of(kernel);
   if (of.status != cudaSuccess) return of.status;
   cudaLaunchAttribute early = {};
   early.id = cudaLaunchAttributeProgrammaticStreamSerialization;

@@ -8,7 +8,7 @@ struct residency {
   int sms, blocks; /* multiprocessors; blocks of a kernel that fit one of them, 0: the kernel is too large */
 };
 
-/* Lets a kernel use `shared` bytes of dynamic shared memory, and asks how many of its blocks of so many threads a
+/* Lets a kernel use `shared` bytes of dynamic shared memory, and returns how many of its blocks of so many threads a
  * multiprocessor holds. Once a process and kernel. */
 inline cudaError_t residency_of(const void *kernel, int threads, size_t shared, residency *r) {
   int device = 0, most = 0;

@@ -161,7 +161,7 @@ void temporary_name(char *temporary, size_t bytes, const char *name) {
   snprintf(temporary, bytes, "%s.tmp.%s.%07ld", name, host, (long)getpid()); /* as long for all */
 }
 
-/* Also where its parent has not asked yet how: a zombie, which some containers keep for long. */
+/* True also for a zombie, which some containers keep for long. */
 static bool atomic_process_ended(long pid) {
   char path[64], text[512] = "";
   if (kill((pid_t)pid, 0) && errno == ESRCH) return true;
@@ -232,7 +232,7 @@ int path_probe(named_path p, char probe[PATH_PROBE], error *e) {
   if (!*base || strcmp(base, ".") == 0 || strcmp(base, "..") == 0)
     return FAIL(e, PATH_UNUSABLE, p.key, path, "expected the beginning of a file name, not a folder");
   const bool missing = path_ground(path, p.of_shot ? 2 : 1, folder);
-  /* Only trying tells: permissions, read-only mounts, quotas, names too long. */
+  /* Only a try finds all: permissions, read-only mounts, quotas, names too long. */
   if (missing) snprintf(place, sizeof place, "%s/%s", folder, base); /* where a folder is to be made */
   TRY(path_step_name(name, missing ? place : path, 0, ".hdf", e));
   temporary_name(probe, PATH_PROBE, name);

@@ -14,14 +14,14 @@
 enum { IO_LOGGED = 4096 };
 /* How the ranks of a communicator reach files. */
 typedef struct io_access {
-  MPI_Comm comm;      /* rank 0 creates files and names them; not owned */
-  int rank, ranks;    /* of comm */
-  bool together;      /* every rank opens files itself; else rank 0 alone */
-  bool near;          /* on rank 0's node, with which files are shared */
-  int threads;        /* that write a rank's blocks at once, at least 1, */
-  int compressors;    /* and that compress or read them: more are worth having */
-  size_t block_bytes; /* at most this much in a block, but at least one row */
-  run_log *log;       /* the run's, NULL: none; not owned */
+  MPI_Comm comm;          /* rank 0 creates files and names them; not owned */
+  int rank, ranks;        /* of comm */
+  bool together;          /* every rank opens files itself; else rank 0 alone */
+  bool near;              /* on rank 0's node, with which files are shared */
+  int threads;            /* that write a rank's blocks at once, at least 1, */
+  int compressors;        /* and that compress or read them: more are worth having */
+  size_t block_bytes;     /* at most this much in a block, but at least one row */
+  run_log *log;           /* the run's, NULL: none; not owned */
   char logged[IO_LOGGED]; /* what io_access_log has logged */
 } io_access;
 
@@ -75,10 +75,10 @@ typedef struct new_file {
     char temporary[FILE_NAME + TEMPORARY_ENDING]; /* until it is whole; "" before it is created */
     uint64_t at[NEW_FILE_ARRAYS];                 /* the first byte of each array */
     lent_file lent;                               /* by rank 0 to its node */
-  } plan;                                         /* rank 0's, which rows_open_new tells the others */
+  } plan;                                         /* rank 0's, which rows_open_new broadcasts */
 } new_file;
 
-/* Opens a file that rank 0 has created on all ranks, and tells them the places of its arrays. Ranks open it by name
+/* Opens a file that rank 0 has created on all ranks, and broadcasts the places of its arrays. Ranks open it by name
  * where they use files together, else, on rank 0's node, by a descriptor that rank 0 lends. Collective, not agreed. */
 int rows_open_new(const io_access *w, new_file *f, error *e);
 /* Is `mine` true on all ranks? Collective. */

@@ -21,7 +21,7 @@ static int scratch_create(const char *path) {
   return fd;
 }
 
-/* Takes the disk that it needs; an errno. On a network's file system only fsync tells that there is none. */
+/* Reserves its disk space; returns an errno. On a network file system only fsync finds a full disk. */
 static int scratch_reserve(int fd, size_t bytes) {
   int rc;
   while ((rc = posix_fallocate(fd, 0, (off_t)bytes)) == EINTR) continue;

@@ -13,8 +13,8 @@ typedef struct scratch {
 } scratch;
 
 /* Takes `bytes` of zeros in the folder of files PATH.*, or, where that is missing, in the one above it; with `path`
- * NULL in plain memory. Closes what was open. SCRATCH_SPACE where the disk has too little room, FILE_WRITE where no
- * file can be created or mapped there, OUT_OF_MEMORY. Not collective; several threads may call it at once. */
+ * NULL in plain memory. Closes what was open. SCRATCH_SPACE where the disk is too full, FILE_WRITE where no file can be
+ * created or mapped there, OUT_OF_MEMORY. Not collective; several threads may call it at once. */
 int scratch_open(scratch *s, const char *path, size_t bytes, error *e);
 void scratch_close(scratch *s);
 

@@ -11,7 +11,7 @@ typedef struct traces {
   float *x;
   int64_t samples, count; /* samples of each trace; traces */
   int64_t width;          /* traces of a block, at least 1; the last one may have fewer */
-  int64_t capacity;       /* samples that it has room for */
+  int64_t capacity;       /* samples that it can hold */
 } traces;
 
 /* Traces of the block that trace i is in: from one sample of it to the next there are so many floats. */

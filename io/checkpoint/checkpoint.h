@@ -81,7 +81,7 @@ typedef struct checkpoint {
   const char *keys;                           /* the fingerprint */
 } checkpoint;
 
-/* Told, on every rank, why a file cannot be used; the reason begins with its name. */
+/* Called on every rank with the reason why a file cannot be used; it begins with the file's name. */
 typedef void checkpoint_skipped(void *context, const char *reason);
 
 /* Which checkpoint is looked for. */

@@ -38,7 +38,7 @@ int checkpoint_check_header(const char *file, int fd, const checkpoint_header *s
 /* The mark in the header of `file`, which is not compared with the rest; generation -1 where there is none to be
  * read. */
 checkpoint_mark checkpoint_read_mark(const char *file);
-/* Seals an open file that is whole but for its header, and is going to be `name`. Fills s->bytes. */
+/* Writes the header of an open file that is otherwise complete and will be called `name`. Fills s->bytes. */
 int checkpoint_write_header(const char *name, int fd, checkpoint_header *s, error *e);
 
 /* --- checkpoint_list.c: files of a path --- */

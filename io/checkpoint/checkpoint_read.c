@@ -70,7 +70,7 @@ static int read_open_newest(checkpoint *c, const checkpoint_search *search, mess
   return e->id;
 }
 
-/* Tells everybody what rank 0 has opened. Collective, and agreed. */
+/* Broadcasts what rank 0 has opened. Collective, and agreed. */
 static int read_broadcast(checkpoint *c, error *e) {
   const MPI_Comm comm = c->access->comm;
   checkpoint copy = *c;
@@ -92,7 +92,7 @@ static int read_broadcast(checkpoint *c, error *e) {
   return rows_all(c->access, c->fd >= 0, &c->direct, e); /* else rank 0 reads for them */
 }
 
-/* Every rank tells of the files that rank 0 has passed over. */
+/* Every rank reports the files that rank 0 has skipped. */
 static int read_broadcast_skipped(const checkpoint_search *search, message *skipped, MPI_Comm comm,
                                   error *e) {
   const char *reason;

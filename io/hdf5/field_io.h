@@ -90,8 +90,8 @@ typedef struct field_meta {
  * file, if it has been created before; else NULL. */
 int field_write(const field_io *io, const field_meta *meta, const field_planes *parts, const new_file *made,
                 error *e);
-/* Makes *f that file, under a temporary name, with all but the values, whose room it takes; after a failure there is
- * none. Not for those that are compressed or have statistics. One process' alone, in any thread. */
+/* Creates that file as *f, under a temporary name, with space for the values; after a failure there is none. Not for
+ * those that are compressed or have statistics. One process' alone, in any thread. */
 int field_create(new_file *f, const field_io *io, const field_meta *meta, error *e);
 
 /* Rank 0 only: is there a saved field of this step, of the points that this run saves (SAME), or of others? */

@@ -126,7 +126,7 @@ static int input_missing(const input *in, error *e) {
 
 /* --- links ------------------------------------------------------------------------------------------------------ */
 
-/* HDF5 asks this before it opens the file that a link leads to: it would wait for a pipe. */
+/* HDF5 calls this before it opens the file that a link leads to, since it would wait for a pipe. */
 static herr_t input_look_at_link(const char *from, const char *group, const char *file, const char *object,
                                  unsigned *flags, hid_t access, void *context) {
   input *in = context;
@@ -173,7 +173,7 @@ enum { CRASHES = 4, CRASH_STACK = 65536 };
 static const int CRASH_SIGNALS[CRASHES] = {SIGSEGV, SIGBUS, SIGFPE, SIGABRT};
 static struct {
   int inputs; /* open: by one thread of the process */
-  bool other; /* rank 0 tells, and takes this process with it */
+  bool other; /* rank 0 reports it and ends the job */
   char line[INPUT_NAME + 100];
   struct sigaction before[CRASHES];
   char stack[CRASH_STACK]; /* HDF5 may have used up its own */
@@ -192,7 +192,7 @@ static void input_guard(input *in) {
   const struct sigaction action = {.sa_handler = input_on_crash, .sa_flags = SA_ONSTACK};
   const stack_t stack = {.ss_sp = input_crash.stack, .ss_size = CRASH_STACK};
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-  return; /* a sanitizer tells more */
+  return; /* a sanitizer reports more */
 #endif
   in->guarded = true;
   if (input_crash.inputs++) return;

@@ -26,7 +26,7 @@ typedef struct input {
   error unlinked;        /* or not, and why */
   bool source;           /* it is a part of a virtual dataset, and must not be one */
   bool checked;          /* another rank has found its type and storage sound */
-  bool guarded;          /* a crash is told of as its damage */
+  bool guarded;          /* a crash is reported as its damage */
   hid_t opened, dataset; /* H5I_INVALID_HID where not open */
   hid_t *held; /* files of its sources, open as long as it is: HDF5 reads the fill value for those that it */
   size_t held_count; /* cannot open; owned */

@@ -125,7 +125,7 @@ static int storage_check_virtual(input *in, hid_t list, error *e) {
 /* --- chunks ----------------------------------------------------------------------------------------------------- */
 
 /* Does a filter make as many bytes as a chunk of so many points has? HDF5 reads that many from its result, which these
- * two, told in the file how many points there are, make as large as they are told. */
+ * two allocate the number of points that the file says. */
 static bool storage_sound_filter(hid_t list, unsigned filter, uint64_t points, size_t size) {
   enum { POINTS = 2, SIZE = 4, MOST = 20 }; /* places of a filter's numbers */
   unsigned flags, values[MOST] = {0};

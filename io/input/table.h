@@ -18,7 +18,7 @@ typedef struct table_form {
   bool narrow;   /* (n, 1), too */
   bool optional; /* where there is no such dataset the table has no rows, and no columns */
   bool empty;    /* no rows, too */
-  bool words;    /* table.dispersion and table.equation are asked for */
+  bool words;    /* reads table.dispersion and table.equation */
   bool parts;    /* a table_sink gets the values, which may be any number */
   bool gaps;     /* NaN is a value, too */
   int64_t most;  /* rows beyond these are not read; 0: all are */

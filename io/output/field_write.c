@@ -319,7 +319,7 @@ static int write_plan(field_writer *w, const field_io *io, const field_meta *met
                       : path_step_name(w->file.name, io->path, meta->run.step, ".hdf", e);
 }
 
-/* Takes room for values, where the file system can: there they are written three times as fast. */
+/* Reserves space for values, where the file system can: they are then written three times as fast. */
 static void write_reserve(const field_writer *w) {
   const off_t bytes = (off_t)(write_points(w) * sizeof(float));
   const int fd = open(w->file.plan.temporary, O_RDWR | O_CLOEXEC);

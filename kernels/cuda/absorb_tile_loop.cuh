@@ -113,7 +113,8 @@ template <int AXIS, int INWARD, int OPERAND_AHEAD, bool FLAT> struct tile_loop {
     return own + (t % OPERAND_AHEAD * (OPERANDS / OPERAND_AHEAD) + o) * (LAYER_THREADS * PACK);
   }
   /* Starts the copy of an operand: of the whole pack, or of the points whose bits are set. */
-  __device__ __forceinline__ void ask(int t, int o, const float *from, bool pack, unsigned points) const {
+  __device__ __forceinline__ void copy_own(int t, int o, const float *from, bool pack,
+                                           unsigned points) const {
     float *to = operand(t, o);
     if (pack) return __pipeline_memcpy_async(to, from, sizeof(float4));
 #pragma unroll
@@ -121,7 +122,7 @@ template <int AXIS, int INWARD, int OPERAND_AHEAD, bool FLAT> struct tile_loop {
       if (points >> n & 1) __pipeline_memcpy_async(to + n, from + n, sizeof(float));
   }
   /* Ends the group of copies of an iteration. */
-  __device__ __forceinline__ void asked() const {
+  __device__ __forceinline__ void commit_own() const {
     __pipeline_commit();
   }
   __device__ __forceinline__ void await_own() const {

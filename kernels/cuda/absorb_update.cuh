@@ -55,26 +55,27 @@ struct layer_update {
     return s.psi_in + (state + (min(w.c.i + t + k, a.width - 1) - w.c.i) * state_step);
   }
   /* CROSSING: starts the copies of the operands of add_along_y. */
-  __device__ __forceinline__ void ask_along_y(int t) const {
+  __device__ __forceinline__ void copy_along_y(int t) const {
     const absorb_axis &sy = a.axis[1];
     const unsigned points = PACKS ? 0 : w.existing();
     if (t >= w.c.count || w.lanes < 1) return;
-    w.ask(t, ZETA_Y, sy.zeta + state_along_y(t, 0), PACKS, points);
+    w.copy_own(t, ZETA_Y, sy.zeta + state_along_y(t, 0), PACKS, points);
 #pragma unroll
     for (int k = 0; k <= ABSORB_BEYOND; k++)
-      w.ask(t, BEFORE_Y + k, sy.psi_in + state_along_y(t, k), PACKS, points);
+      w.copy_own(t, BEFORE_Y + k, sy.psi_in + state_along_y(t, k), PACKS, points);
   }
-  __device__ __forceinline__ void ask_for(int t) const {
+  __device__ __forceinline__ void copy_operands(int t) const {
     const kernel_args &f = a.field;
     if (t < w.c.count && w.lanes > 0) {
       const unsigned points = PACKS ? 0 : w.existing();
-      w.ask(t, BEFORE, remembered(t, ABSORB_BEYOND), PACKS, points);
-      w.ask(t, ZETA, s.zeta + (state + t * state_step), PACKS, points);
-      w.ask(t, OUT, (f.before ? f.before : f.out) + (w.at + t * w.step), PACKS, points);
-      if (f.medium[0]) w.ask(t, MEDIUM, f.medium[0] + (w.at + t * w.step), PACKS, points);
-      if (has_layer_term) w.ask(t, LAYER_TERM, a.layer_terms + (layer_term + t * layer_term_step), true, 0);
+      w.copy_own(t, BEFORE, remembered(t, ABSORB_BEYOND), PACKS, points);
+      w.copy_own(t, ZETA, s.zeta + (state + t * state_step), PACKS, points);
+      w.copy_own(t, OUT, (f.before ? f.before : f.out) + (w.at + t * w.step), PACKS, points);
+      if (f.medium[0]) w.copy_own(t, MEDIUM, f.medium[0] + (w.at + t * w.step), PACKS, points);
+      if (has_layer_term)
+        w.copy_own(t, LAYER_TERM, a.layer_terms + (layer_term + t * layer_term_step), true, 0);
     }
-    w.asked();
+    w.commit_own();
   }
   __device__ __forceinline__ void renew(int t, int k, const float before[PACK]) {
     const float *b = s.coefficients + (2 * a.width + w.c.i + t + k);
@@ -205,8 +206,8 @@ struct layer_update {
       for (int n = 0; n < PACK; n++)
         if (n < w.lanes) before[k][n] = remembered(0, k)[n];
     for (int t = 0; t < OPERAND_AHEAD; t++) {
-      if (CROSSING) ask_along_y(t);
-      ask_for(t);
+      if (CROSSING) copy_along_y(t);
+      copy_operands(t);
     }
     w.start();
 #pragma unroll
@@ -224,7 +225,7 @@ struct layer_update {
       w.await_own();
       look_up(along, t);
       add_along_y(t, along);
-      ask_along_y(t + OPERAND_AHEAD); /* part of that iteration's group; issued here, to have more time */
+      copy_along_y(t + OPERAND_AHEAD); /* part of that iteration's group; issued here, to have more time */
     }
     w.release(t + RADIUS);
     w.await_own();
@@ -253,7 +254,7 @@ struct layer_update {
     }
     if (TERMS) store_terms(terms, t);
     store(t, zeta, out);
-    ask_for(t + OPERAND_AHEAD);
+    copy_operands(t + OPERAND_AHEAD);
     w.move_up();
 #pragma unroll
     for (int n = 0; n < PACK; n++)

@@ -137,7 +137,7 @@ static __device__ __forceinline__ unsigned long long now_ns() {
   return t;
 }
 
-/* Counts a finished piece that neighbours wait for. The block that finishes a step's last piece tells them. */
+/* Counts a finished piece that neighbours wait for. The block that finishes a step's last piece signals them. */
 static __device__ void piece_done(const persistent_args &p, const cutting &c, int step) {
   __syncthreads();
   if (threadIdx.x || threadIdx.y) return;

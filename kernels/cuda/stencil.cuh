@@ -365,15 +365,15 @@ template <class S> struct points {
 #pragma unroll
     for (int j = 0; j < S::rows; j++) {
       const int exist = j < rows ? lanes : 0;
-      const auto ask = [&](float to[PACK], const float *field, int) {
+      const auto get = [&](float to[PACK], const float *field, int) {
         load_once(to, first(field, z) + j * a.pitch, exist);
       };
       const int row = S::terms_kind::flat ? -own_row : j; /* of a batch all have one medium */
 #pragma unroll
       for (int k = 0; k < media_of<S::equation>; k++)
         if (a.medium[k]) load_once(m[j][k], first(a.medium[k], z) + row * (ptrdiff_t)a.pitch, exist);
-      if (reads_before<S::equation>) ask(before[j], a.before ? a.before : a.out, 0);
-      terms[j].load(a.terms, ask);
+      if (reads_before<S::equation>) get(before[j], a.before ? a.before : a.out, 0);
+      terms[j].load(a.terms, get);
       layer_terms.expect(a, z, j, own_row + j);
     }
   }

@@ -18,10 +18,10 @@ enum {
   WARPS = 8,
   BLOCK = LANES * WARPS,
   SEGMENT = LANES - 2 * RADIUS, /* points of a row that a warp takes, beside those it needs for them */
-  ROWS = 4,                     /* that a warp takes one after the other, and asks for together */
+  ROWS = 4,                     /* of a warp, loaded together and computed one after the other */
   ENOUGH = 8192,                /* warps: where there are fewer, layers are cut into pieces ... */
   PIECE = 4, /* ... of so many points at least, since each begins with those before and after it */
-  ASKED = 2  /* points along a layer that a thread has asked for before it comes to them */
+  AHEAD = 2  /* points along a layer that a thread loads ahead */
 };
 
 struct layer_region {
@@ -63,7 +63,7 @@ template <int AXIS, bool TERMS> struct revisit {
   ptrdiff_t step, state_step, at, state; /* strides; the point in a field, in the state */
   ptrdiff_t layer_term, layer_term_step; /* the same of its layer term along x; -1: it is in no such layer */
   float u[2 * RADIUS + 1], psi[ABSORB_BEYOND + 1];
-  operands next[ASKED];
+  operands next[AHEAD];
 
   __device__ __forceinline__ revisit(const absorb_args &args, bool with_images, int count,
                                      const absorb_point &p)
@@ -83,8 +83,8 @@ template <int AXIS, bool TERMS> struct revisit {
 #pragma unroll
     for (int k = 0; k < 2 * RADIUS; k++) u[k] = f.in[at + (k - RADIUS) * step];
 #pragma unroll
-    for (int n = 0; n < ASKED; n++)
-      if (n < count) ask(n);
+    for (int n = 0; n < AHEAD; n++)
+      if (n < count) load_ahead(n);
 #pragma unroll
     for (int k = 0; k < ABSORB_BEYOND; k++) renew(k, remembered(k));
   }
@@ -97,10 +97,10 @@ template <int AXIS, bool TERMS> struct revisit {
     psi[k] = absorb_psi(c[0], c[a.width + ABSORB_BEYOND], a.difference, u + RADIUS + k, 1, before);
   }
   /* Loads what the iteration `n` later needs. */
-  __device__ __forceinline__ void ask(int n) {
+  __device__ __forceinline__ void load_ahead(int n) {
     const kernel_args &f = a.field;
     const ptrdiff_t then = at + n * step;
-    next[n % ASKED] = {
+    next[n % AHEAD] = {
         f.in[then + RADIUS * step],     remembered(ABSORB_BEYOND + n),
         s.zeta[state + n * state_step], f.out[then],
         point_gain_at(&f, then),        layer_term < 0 ? 0 : a.layer_terms[layer_term + n * layer_term_step]};
@@ -114,10 +114,11 @@ template <int AXIS, bool TERMS> struct revisit {
     renew(ABSORB_BEYOND, now.before);
     const int beyond = AXIS == 2 ? absorb_left(&a, {i, inward}, point.z) : 0;
 #pragma unroll
-    for (int n = 0; n + 1 < ASKED; n++) next[n] = next[n + 1];
+    for (int n = 0; n + 1 < AHEAD; n++) next[n] = next[n + 1];
     i++, at += step, state += state_step;
     if (layer_term >= 0) layer_term += layer_term_step;
-    if (left >= ASKED) ask(ASKED - 1); /* before anything is stored: compilers move no load up */
+    /* before the stores, since compilers do not move loads across them */
+    if (left >= AHEAD) load_ahead(AHEAD - 1);
     const float slope = absorb_slope(&s, psi[0], psi[1], psi[2], psi[3]);
     const float second = absorb_second(&s, AXIS == 1 ? a.field.wy : a.field.wz, u + RADIUS, 1);
     const float zeta = absorb_zeta(c[0], c[a.width], second, slope, now.zeta);

@@ -39,7 +39,8 @@ typedef struct surplus_args {
   int steps;                        /* so many, in their order */
   float *image;                     /* laid out likewise: gets -u e; or NULL */
   float *missing, *before,
-      *last; /* last: l of the step back done last, kept only with absorption; before: l of the step back before it */
+      /* last: l of the latest adjoint step, kept only with absorption; before: l of the step before it */
+      *last;
   float *memory[MEMORIES_MAX]; /* r */
 } surplus_args;
 extern const operation operation_surplus;

@@ -207,8 +207,8 @@ extern const operation operation_statistics, operation_histogram;
 
 /* --- maps ------------------------------------------------------------------------------------------------------- */
 
-/* Adds the field of a step to maps of all own points of a slab, laid out as it is; NULL: not asked for. The
- * sum of squares is float64, since these leave the range of float32; its halves lie as all fields do. */
+/* Adds the field of a step to maps of all own points of a slab, laid out as it is; NULL: not wanted. The sum of squares
+ * is float64, since these leave the range of float32; its halves lie as all fields do. */
 typedef struct maps_args {
   const float *field, *sigma; /* of u, or of sigma u: sample_args */
   float *max, *min, *square, *square_low;

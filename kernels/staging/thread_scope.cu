@@ -1,7 +1,7 @@
 /* thread_scope: a cuda::pipeline of thread scope. Each thread copies its part of every plane, 16 bytes at a time, and
- * its pipeline tells it when its own copies have landed. Such a pipeline knows nothing of other threads (its
- * producer_acquire and consumer_release do nothing). So one block barrier a plane makes sure that all copies have
- * landed, and that all threads have read the slot to be refilled.
+ * its pipeline waits for its own copies. Such a pipeline knows nothing of other threads (its producer_acquire and
+ * consumer_release do nothing). So one block barrier a plane makes sure that all copies have landed, and that all
+ * threads have read the slot to be refilled.
  *
  *   plane      z-1     z      z+1    z+2   ...  z+STAGES-1
  *   wait             |wait|                                  own copies: consumer_wait_prior<STAGES - 2>

@@ -32,7 +32,7 @@ typedef struct receivers {
   int *index;             /* local: the number of each among `count`; owned */
   int *row, *layer_begin; /* local; 2 slab->nz + 1: as in wavefront_receivers; owned */
   point_weights *own;     /* local; owned */
-  scratch held;           /* traces of this rank: row i is sample i % room. Owned */
+  scratch held;           /* traces of this rank: row i is sample i % capacity. Owned */
   int64_t capacity;       /* all rows; of a benchmark, which writes none, what fits into memory */
   int64_t width;          /* traces.width */
   int sources;            /* these as in receivers_meta; the caller's */
@@ -73,7 +73,7 @@ static inline size_t receivers_file_bytes(const receivers *r) {
 /* All that the run has yet to take on disk for them. */
 double receivers_disk_bytes(const receivers *r);
 /* Takes `bytes` for an array like the traces, where they are. In memory, too, where this rank can create or map no
- * file. Exit 2 where the disk has too little room, OUT_OF_MEMORY. Not collective. */
+ * file. Exit 2 where the disk is too full, OUT_OF_MEMORY. Not collective. */
 int receivers_take(const receivers *r, scratch *s, size_t bytes, error *e);
 
 /* The traces, as far as they have come (sampler_flush). */

@@ -148,7 +148,7 @@ int sampler_flush(sampler *r, error *e) {
   return 0;
 }
 
-/* Makes room for so many rows in the half being filled. */
+/* Reserves so many rows in the half being filled. */
 static int sampler_make_room(sampler *r, int64_t rows, error *e) {
   return r->buffered + rows > r->buffer_rows ? sampler_turn_over(r, e) : 0;
 }

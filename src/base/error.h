@@ -67,8 +67,8 @@ int error_set(error *e, error_place at, int id, const char *format, ...)
 int error_alloc(error *e, error_place at, void *pointer, size_t count, size_t size, const char *what);
 #define ALLOC(e, pointer, count, what)                                                                       \
   error_alloc((e), ERROR_HERE, &(pointer), (size_t)(count), sizeof *(pointer), (what))
-/* Gives *pointer, which may be NULL, room for `count` items, at least one, which keep their values; after a failure it is as it
- * was. Use through GROW. */
+/* Reallocates *pointer, which may be NULL, for `count` items, at least one, which keep their values; after a failure it
+ * is as it was. Use through GROW. */
 int error_grow(error *e, error_place at, void *pointer, size_t count, size_t size, const char *what);
 #define GROW(e, pointer, count, what)                                                                        \
   error_grow((e), ERROR_HERE, &(pointer), (size_t)(count), sizeof *(pointer), (what))
@@ -76,7 +76,7 @@ int error_grow(error *e, error_place at, void *pointer, size_t count, size_t siz
 /* Exit code that belongs to an error id; 0 for ERROR_NONE. */
 int error_exit_code(int id);
 
-/* Tells compilers and analysers, which see one file at a time, that error_set never returns 0. */
+/* Shows compilers and analysers, which see one file at a time, that error_set never returns 0. */
 static inline int error_failed(const error *e, int id) {
   if (id == ERROR_NONE || e->id != id) __builtin_unreachable();
   return id;

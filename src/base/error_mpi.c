@@ -67,7 +67,7 @@ int error_agree_on(error *e, MPI_Comm comm) {
 void error_print(const error *e, bool place) {
   fflush(stdout);
   log_end_line();
-  bool stopped = error_exit_code(e->id) == EXIT_CODE_STOPPED; /* not an error: the user asked for it */
+  bool stopped = error_exit_code(e->id) == EXIT_CODE_STOPPED; /* not an error: the user stopped it */
   fprintf(stderr, "stencil: %s%s", stopped ? "" : "error: ", e->text);
   if (place) fprintf(stderr, " [rank %d, %s]", e->rank, e->place);
   fprintf(stderr, "\n");

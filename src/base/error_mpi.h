@@ -29,7 +29,8 @@ int mpi_wait(MPI_Request *request, MPI_Status *status);
     MPI_TRY(e, mpi_wait(&request, MPI_STATUS_IGNORE));                                                       \
   } while (0)
 
-/* MPI_Allreduce in place. A rank alone asks nobody: so it may be here in several threads. Returns MPI's code. */
+/* MPI_Allreduce in place. A rank alone does not communicate, so several of its threads may call it. Returns MPI's
+ * code. */
 int mpi_reduce_all(void *values, int count, MPI_Datatype type, MPI_Op op, MPI_Comm comm);
 /* MPI_Barrier, likewise. */
 int mpi_meet(MPI_Comm comm);

@@ -16,7 +16,7 @@ typedef struct fourier_number {
   fourier_values re, im;
 } fourier_number;
 
-enum { FOURIER_MARGIN = 16 /* numbers that `series` has room for before and after its own */ };
+enum { FOURIER_MARGIN = 16 /* spare numbers of `series` before and after its own */ };
 
 typedef struct fourier {
   int64_t n;                        /* samples of a series, a power of two */

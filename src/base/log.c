@@ -115,7 +115,7 @@ static const char *log_duration(char text[32], double seconds) {
 }
 
 /* Characters that fit on a line: one fewer than the columns, because some terminals begin a new line after the last.
- * Asked each time, because the window may have been resized. */
+ * Queried each time, because the window may have been resized. */
 static int log_columns(const run_log *l) {
   struct winsize size;
   if (ioctl(fileno(l->to), TIOCGWINSZ, &size) || size.ws_col < 1) return PROGRESS_LENGTH;

@@ -63,7 +63,7 @@ const char *stop_signal_name(int number) {
   return "a signal";
 }
 
-/* Appends what fits to a line of `room` characters: signal handlers may not call snprintf. */
+/* Appends what fits to a line of `size` characters: signal handlers may not call snprintf. */
 static size_t stop_put(char *line, size_t used, size_t size, const char *text) {
   while (*text && used < size) line[used++] = *text++;
   return used;
@@ -215,14 +215,14 @@ int stop_open(stop_watch *w, MPI_Comm comm, stop_times times, int64_t step, erro
   MPI_TRY(e, mpi_reduce_all(&clock, 1, MPI_DOUBLE, MPI_MAX, comm));
   w->checkpointed = w->known = clock;
   w->known_step = step;
-  w->ask_at = step + 1;
+  w->reduce_at = step + 1;
   w->lag = LAG_LONG;
   stop_is_at(step + 1);
   stop_prepare(times.reserve);
   return 0;
 }
 
-static int stop_ask(stop_watch *w, int64_t step, error *e) {
+static int stop_reduce(stop_watch *w, int64_t step, error *e) {
   const int heard = w->heard ? w->heard(w->context) : 0;
   w->mine[0] = heard ? heard : stop_caught;
   w->mine[1] = stop_clock();
@@ -232,7 +232,7 @@ static int stop_ask(stop_watch *w, int64_t step, error *e) {
   memcpy(w->all, w->mine, sizeof w->all);
   if (ranks > 1) /* alone a rank may have several shots under way */
     MPI_TRY(e, MPI_Iallreduce(w->mine, w->all, 3, MPI_DOUBLE, MPI_MAX, w->comm, &w->request));
-  w->asked = true;
+  w->reducing = true;
   w->take_at = step + w->lag;
   return 0;
 }
@@ -242,20 +242,20 @@ static double stop_plan_next(stop_watch *w, int64_t step) {
   const int64_t since = step - w->known_step;
   const double a_step = (w->all[1] - w->known) / (double)since, most = GROWTH * (double)since;
   double steps = a_step > 0 ? PERIOD / a_step : 1;
-  w->ask_at = step + (steps < 1 ? 1 : steps > most ? (int64_t)most : (int64_t)steps);
+  w->reduce_at = step + (steps < 1 ? 1 : steps > most ? (int64_t)most : (int64_t)steps);
   w->known = w->all[1];
   w->known_step = step;
   w->lag = a_step < SHORT_STEP ? LAG_SHORT : LAG_LONG;
-  return a_step * (double)(w->ask_at - step + 2 * w->lag); /* until the next answer */
+  return a_step * (double)(w->reduce_at - step + 2 * w->lag); /* until the next answer */
 }
 
 int stop_poll(stop_watch *w, int64_t step, enum stop_reason *reason, bool *checkpoint, error *e) {
   *reason = STOP_NOT;
   *checkpoint = false;
   stop_is_at(step + 1);
-  if (!w->asked) return step >= w->ask_at ? stop_ask(w, step, e) : 0;
+  if (!w->reducing) return step >= w->reduce_at ? stop_reduce(w, step, e) : 0;
   if (step < w->take_at) return 0;
-  w->asked = false;
+  w->reducing = false;
   MPI_TRY(e, MPI_Wait(&w->request, MPI_STATUS_IGNORE));
   double clock = w->all[1], until_next = stop_plan_next(w, step);
   w->signal = w->deaf ? 0 : (int)w->all[0];
@@ -281,7 +281,7 @@ int stop_checkpointed(stop_watch *w, double seconds, error *e) {
 
 int stop_close(stop_watch *w, error *e) {
   stop_is_at(NO_STEPS_LEFT);
-  if (w->asked) MPI_TRY(e, MPI_Wait(&w->request, MPI_STATUS_IGNORE));
-  w->asked = false;
+  if (w->reducing) MPI_TRY(e, MPI_Wait(&w->request, MPI_STATUS_IGNORE));
+  w->reducing = false;
   return 0;
 }

@@ -26,10 +26,10 @@ typedef struct stop_watch {
   bool deaf;    /* as in stop_times */
   bool trouble; /* set it where this rank has a reason to end: all ranks soon get STOP_TROUBLE */
   MPI_Request request;
-  bool asked;
-  int64_t ask_at, take_at; /* steps */
-  int lag;                 /* steps between the two */
-  int64_t known_step;      /* the step at time `known` */
+  bool reducing;
+  int64_t reduce_at, take_at; /* steps */
+  int lag;                    /* steps between the two */
+  int64_t known_step;         /* the step at time `known` */
   double known;
   int signal; /* that stopped the run; 0: none did */
 } stop_watch;

@@ -81,7 +81,7 @@ static int writer_collect_until(writer *w, int most) {
   }
 }
 
-int writer_make_room(writer *w) {
+int writer_await_place(writer *w) {
   return writer_collect_until(w, WRITER_ROOM - 1);
 }
 

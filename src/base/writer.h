@@ -15,7 +15,7 @@ typedef struct writer_job writer_job;
 struct writer_job {
   /* On the writer's thread. */
   int (*write)(writer_job *job, error *e);
-  /* On the thread that pushed it, in order, after `write` or, with `written` false, in place of it: tells and frees. */
+  /* On the thread that pushed it, in order, after `write` or, with `written` false, in place of it: logs and frees. */
   void (*done)(writer_job *job, bool written);
   uint64_t bytes; /* that it is about */
   double seconds; /* that `write` took */
@@ -35,10 +35,10 @@ void writer_close(writer *w);
 
 /* Calls `done` of the jobs that are finished, and waits until fewer than WRITER_ROOM are not. Returns how many are
  * not. */
-int writer_make_room(writer *w);
+int writer_await_place(writer *w);
 /* Calls `done` of the jobs that are finished. */
 void writer_collect(writer *w);
-/* Queues a job; writer_make_room must have made room. After a job that failed no other is written. */
+/* Queues a job, after writer_await_place. After a job that failed no other is written. */
 void writer_push(writer *w, writer_job *job);
 /* Waits until all jobs are finished. Fails as the first job that failed did, now and every later time. */
 int writer_drain(writer *w, error *e);

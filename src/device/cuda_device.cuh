@@ -44,7 +44,7 @@ static inline cudaEvent_t cuda_event_of(device_event *event) {
 /* Records that `call`, spelled as in the source, failed. */
 int cuda_failed(error *e, const char *call, cudaError_t status);
 
-/* Asks a chip on which this program has bulk_tensor for small fetches from its memory; a hint. */
+/* Requests small fetches from memory on chips for which this program has bulk_tensor; a hint. */
 void cuda_fetch_little(void);
 
 #define CUDA_TRY(e, call)                                                                                    \

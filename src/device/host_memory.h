@@ -1,5 +1,5 @@
 /* Memory of the host device, and how much of it there is. Each allocation has pages of its own, huge ones where the
- * system has them. All of them go back to the system, even if shared pages (shared_memory.h) have replaced some. */
+ * system has them. All are returned to the system, even if shared pages (shared_memory.h) have replaced some. */
 #ifndef STENCIL_HOST_MEMORY_H
 #define STENCIL_HOST_MEMORY_H
 
@@ -38,7 +38,7 @@ void *host_memory_reserve(size_t bytes, host_address place);
 /* Allocates `bytes` of zeros, aligned to a page, from 2 MiB on to a huge page. Returns 0 or an errno; after an errno
  * *memory is unchanged. The caller gives it back. */
 int host_memory_take(void **memory, size_t bytes);
-/* The bytes that were asked for. */
+/* The requested bytes. */
 size_t host_memory_bytes(const void *memory);
 void host_memory_give_back(void *memory);
 

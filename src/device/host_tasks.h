@@ -21,8 +21,8 @@ typedef struct copy_task {
 void host_copy_push(host_stream *s, const copy_task *task, int threads);
 
 /* Enqueues setting `count` floats to NaN. The threads that compute touch the memory first, which places its pages near
- * them. `failed`: NULL, or for memory that processes share, where huge pages must be asked for by name. Where the system
- * has too little memory for all of them, it sets *failed to an errno and leaves the rest. */
+ * them. `failed`: NULL, or for memory that processes share, where huge pages must be requested. Where the system has
+ * too little memory for all of them, it sets *failed to an errno and leaves the rest. */
 void host_copy_push_nan(host_stream *s, float *to, size_t count, int threads, atomic_int *failed);
 
 /* --- events ------------------------------------------------------------------------------------------------------ */
@@ -31,7 +31,7 @@ typedef struct device_event {
   pthread_mutex_t lock;
   pthread_cond_t changed;
   const host_stream *stream; /* the stream that recorded it last; NULL before the first record */
-  size_t recorded;           /* records asked for; touched by the device's user only */
+  size_t recorded;           /* records requested; only the device's user changes it */
   size_t done;               /* records reached; guarded by lock, as is */
   double time;               /* when the last of them was reached, s */
 } host_event;

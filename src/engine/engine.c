@@ -53,8 +53,8 @@ static int engine_cores(MPI_Comm node, double granted, node_cores *found, error 
   return 0;
 }
 
-/* A rank that mpirun was asked to bind to a core has its threads there, too: that is slow, and easy to overlook. Cores
- * that mpirun itself may not use are another's choice: of taskset, a batch job or a container. */
+/* If mpirun binds a rank to one core, all its threads run there, which is slow and easy to overlook. Cores that mpirun
+ * itself may not use are another's choice: of taskset, a batch job or a container. */
 static void engine_warn_of_idle_cores(device *dev, int allowed, double granted) {
   cpu_set_t parents;
   CPU_ZERO(&parents);

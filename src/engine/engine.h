@@ -51,7 +51,7 @@ typedef struct engine {
 /* Decides partition, device, kernel, time step, mode of I/O: all that needs no memory for fields. Collective over
  * files->compute, same error everywhere, as are the functions below. engine_close it, also after a failure. */
 int engine_plan(engine *g, const engine_setup *setup, error *e);
-/* Exit 1 where the engine's schedule cannot honour what this configuration of a shot asks for. */
+/* Exit 1 where the engine's schedule does not allow this configuration of a shot. */
 int engine_honours(const engine *g, const config *shot, error *e);
 /* Takes the memory of a planned engine. */
 int engine_open(engine *g, error *e);
@@ -67,7 +67,7 @@ int engine_choose(engine *g, stepper *s, wavefront *front, error *e);
 double engine_bytes(const config *c, const slab *s);
 /* The slab of a rank of so many. */
 int engine_slab(slab *s, const config *c, int rank, int ranks, error *e);
-/* The least that the devices of the ranks of setup->beside have room for, bytes; 0: unknown. Collective over them. */
+/* The least available memory of the devices of setup->beside's ranks, bytes; 0: unknown. Collective over them. */
 int engine_available(const engine_setup *setup, double *available, error *e);
 /* Opens another device object of the engine's device, for a shot beside others: the caller closes it. */
 int engine_open_device(const engine *g, device **opened, error *e);

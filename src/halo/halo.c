@@ -124,7 +124,7 @@ static int halo_enter(halo *h, const transport_entry *entry, bool test, error *e
   return e->id;
 }
 
-/* Opens the transport that was asked for. A failure is an error of the configuration, unless memory ran out. */
+/* Opens the transport that was given. A failure is an error of the configuration, unless memory ran out. */
 static int halo_enter_named(halo *h, const char *name, error *e) {
   error reason = {0};
   const transport_entry *t = halo_find(name);

@@ -32,8 +32,8 @@ int shared_pages_map(void *at, size_t bytes, int file, size_t offset, error *e);
 int shared_pages_leave(void *at, size_t bytes, error *e);
 
 /* Allocates `bytes` for this rank, the same on all ranks of `node`; shared_window_of finds the others' memory.
- * NODE_MEMORY if there is too little room for all: Open MPI 4 takes windows from /dev/shm, which is small in containers
- * and may be full, and then hangs. The caller frees the window. Collective, agreed. */
+ * NODE_MEMORY if there is too little for all: Open MPI 4 takes windows from /dev/shm, which is small in containers and
+ * may be full, and then hangs. The caller frees the window. Collective, agreed. */
 int shared_window(MPI_Comm node, size_t bytes, void **mine, MPI_Win *window, error *e);
 /* The memory of a rank of the node. */
 int shared_window_of(MPI_Win window, int rank, void **memory, error *e);

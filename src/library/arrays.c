@@ -595,7 +595,7 @@ void arrays_advance(arrays *a, double part) {
   pthread_mutex_unlock(&a->lock);
 }
 
-/* The caller's progress, and whether it asks for the end. */
+/* Calls the caller's progress, which may end the run. */
 static int arrays_heard(const files *f) {
   arrays *a = f->context;
   const stencil_calls *c = a->calls;

@@ -74,7 +74,7 @@ static void library_rename(const char *text, char *to, size_t size) {
   to[used] = '\0';
 }
 
-/* Tells the caller. */
+/* Fills the caller's error; returns its code. */
 static int library_tell(const error *from, stencil_error *e) {
   const int code = error_exit_code(from->id);
   if (!e) return code;

@@ -13,7 +13,7 @@
  * alpha = v_max / (width spacing) / min(width, ALPHA_WIDTH) (1 - depth). What oscillates more slowly than alpha comes
  * back, and the sum over time of a pulse of one sign always does. So alpha must be small beside velocity over thickness
  * where d is great. Two things bound alpha below. With less of it waves in rough media grow, most in thin layers. And
- * the way back (docs/GRADIENT.md) amplifies the rounding of float32 by up to d / alpha. */
+ * the adjoint (docs/GRADIENT.md) amplifies the rounding of float32 by up to d / alpha. */
 enum { POWER = 3, ALPHA_WIDTH = 8 };
 static const double DECADES_A_POINT = 0.7, DECADES_MAX = 14; /* of R */
 

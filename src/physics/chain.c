@@ -22,9 +22,10 @@ enum {
 typedef struct chain_work {
   const chain *h;
   float *gradient;
-  int shares;
+  int parts;
   double *
-      room; /* of each share CHAIN_PLANES planes, and a row with a value at each end; of the rank four planes: */
+      /* of each part CHAIN_PLANES planes, and a row with a value at each end; of the rank four planes: */
+      memory;
   double *ends;   /* before its own, its first, its last, after them */
   double *across; /* weights along x */
 } chain_work;
@@ -34,16 +35,16 @@ static double chain_weight(const density_axis *a, int i) {
   return (lo ? 0.5 : 1) * (hi ? 0.5 : 1);
 }
 
-static size_t chain_room(const chain *h) {
+static size_t chain_floats(const chain *h) {
   return CHAIN_PLANES * h->plane + (size_t)h->io->slab->nx + 2;
 }
 
-static double *chain_plane(const chain_work *w, int share, int which) {
-  return w->room + (size_t)share * chain_room(w->h) + (size_t)which * w->h->plane;
+static double *chain_plane(const chain_work *w, int part, int which) {
+  return w->memory + (size_t)part * chain_floats(w->h) + (size_t)which * w->h->plane;
 }
 
-static int chain_first(const chain_work *w, int share) {
-  return (int)((int64_t)w->h->io->slab->nz * share / w->shares);
+static int chain_first(const chain_work *w, int part) {
+  return (int)((int64_t)w->h->io->slab->nz * part / w->parts);
 }
 
 /* From the gradient to what is averaged, of own plane z. */
@@ -76,15 +77,15 @@ static void chain_begin_ends(const chain_work *w) {
 }
 
 /* For thread_each: the neighbours' planes of a share; beyond the last one those of the rank. */
-static void chain_begin_share(void *context, int share) {
+static void chain_begin_part(void *context, int part) {
   const chain_work *w = context;
-  const int first = chain_first(w, share), end = chain_first(w, share + 1);
-  if (share == w->shares) {
+  const int first = chain_first(w, part), end = chain_first(w, part + 1);
+  if (part == w->parts) {
     chain_begin_ends(w);
     return;
   }
-  if (share > 0) chain_begin_plane(w, first - 1, chain_plane(w, share, CHAIN_BEFORE));
-  if (share + 1 < w->shares) chain_begin_plane(w, end, chain_plane(w, share, CHAIN_AFTER));
+  if (part > 0) chain_begin_plane(w, first - 1, chain_plane(w, part, CHAIN_BEFORE));
+  if (part + 1 < w->parts) chain_begin_plane(w, end, chain_plane(w, part, CHAIN_AFTER));
 }
 
 /* The planes of other ranks. */
@@ -113,7 +114,7 @@ static void chain_row(const chain *h, const double *plane, int y, double *row) {
   row[-1] = row[density_inside(ax, -1)], row[nx] = row[density_inside(ax, ax->points)];
 }
 
-/* Averages a plane along y and x, and goes back to the gradient. */
+/* Averages a plane along y and x, and sets the gradient from it. */
 static void chain_end_plane(const chain_work *w, int z, const double *plane, double *row) {
   const chain *h = w->h;
   const slab *s = h->io->slab;
@@ -132,18 +133,18 @@ static void chain_end_plane(const chain_work *w, int z, const double *plane, dou
   }
 }
 
-/* For thread_each. */
-static void chain_average_share(void *context, int share) {
+/* Called by thread_each. */
+static void chain_average_part(void *context, int part) {
   const chain_work *w = context;
   const size_t plane = w->h->plane;
-  const int first = chain_first(w, share), end = chain_first(w, share + 1);
-  double *sum = chain_plane(w, share, CHAIN_SUM), *row = sum + plane + 1;
-  const double *before = share ? chain_plane(w, share, CHAIN_BEFORE) : w->ends,
-               *after = share + 1 < w->shares ? chain_plane(w, share, CHAIN_AFTER) : w->ends + 3 * plane,
-               *here = chain_plane(w, share, CHAIN_WINDOW), *next;
-  chain_begin_plane(w, first, chain_plane(w, share, CHAIN_WINDOW));
+  const int first = chain_first(w, part), end = chain_first(w, part + 1);
+  double *sum = chain_plane(w, part, CHAIN_SUM), *row = sum + plane + 1;
+  const double *before = part ? chain_plane(w, part, CHAIN_BEFORE) : w->ends,
+               *after = part + 1 < w->parts ? chain_plane(w, part, CHAIN_AFTER) : w->ends + 3 * plane,
+               *here = chain_plane(w, part, CHAIN_WINDOW), *next;
+  chain_begin_plane(w, first, chain_plane(w, part, CHAIN_WINDOW));
   for (int z = first; z < end; z++, before = here, here = next) {
-    double *free = chain_plane(w, share, CHAIN_WINDOW + (z + 1 - first) % 3);
+    double *free = chain_plane(w, part, CHAIN_WINDOW + (z + 1 - first) % 3);
     if (z + 1 < end) chain_begin_plane(w, z + 1, free);
     next = z + 1 < end ? free : after;
     for (size_t i = 0; i < plane; i++) sum[i] = (before[i] + 22 * here[i] + next[i]) / 24;
@@ -153,16 +154,16 @@ static void chain_average_share(void *context, int share) {
 
 static int chain_through_averages(const chain *h, float *gradient, error *e) {
   const slab *s = h->io->slab;
-  chain_work w = {.h = h, .gradient = gradient, .shares = smaller(h->threads, s->nz)};
-  const size_t shared = (size_t)w.shares * chain_room(h);
-  ALLOC(e, w.room, shared + 4 * h->plane + (size_t)s->nx, CHAIN);
+  chain_work w = {.h = h, .gradient = gradient, .parts = smaller(h->threads, s->nz)};
+  const size_t shared = (size_t)w.parts * chain_floats(h);
+  ALLOC(e, w.memory, shared + 4 * h->plane + (size_t)s->nx, CHAIN);
   if (!error_agree(e, h->files->compute)) {
-    w.ends = w.room + shared, w.across = w.ends + 4 * h->plane;
+    w.ends = w.memory + shared, w.across = w.ends + 4 * h->plane;
     for (int x = 0; x < s->nx; x++) w.across[x] = chain_weight(&h->axis[0], x);
-    thread_each(h->threads, w.shares + 1, chain_begin_share, &w);
-    if (!chain_exchange(&w, e)) thread_each(h->threads, w.shares, chain_average_share, &w);
+    thread_each(h->threads, w.parts + 1, chain_begin_part, &w);
+    if (!chain_exchange(&w, e)) thread_each(h->threads, w.parts, chain_average_part, &w);
   }
-  free(w.room);
+  free(w.memory);
   return e->id;
 }
 

@@ -20,10 +20,11 @@ typedef struct chain {
   float *const *given; /* v and rho, as physics has them */
 } chain;
 
-/* For a run whose physics, which must outlive it, has a model and is loaded. One thread does it unless told otherwise. */
+/* For a run whose physics, which must outlive it, has a model and is loaded. h->threads is then 1; the caller may raise
+ * it. */
 void chain_open(chain *h, const config *c, const physics *p, const files *files, const field_io *io);
-/* From the sum over the steps of u times what m multiplies, weighed (own planes, dense), to dJ/dvelocity, in place; density and
- * losses are constants. Collective over files->compute, same error everywhere. */
+/* Turns the weighted sum over the steps of u times the bracket (own planes, dense) into dJ/dvelocity, in place. Density
+ * and losses are constants. Collective over files->compute, same error everywhere. */
 int chain_velocity(const chain *h, float *gradient, error *e);
 
 #endif

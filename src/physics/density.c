@@ -67,7 +67,7 @@ static void density_average(density_work *w, double *to) {
   }
 }
 
-/* rho, or 1 / (rho v^2), of plane z, which may lie beyond the axis; averaged along x and y where that is asked for. */
+/* rho, or 1 / (rho v^2), of plane z, which may lie beyond the axis; averaged along x and y if the model is. */
 static const double *density_plane(density_work *w, planes *p, int z, bool compressibility) {
   const density_model *m = w->m;
   bool there;

@@ -63,7 +63,7 @@ int save_queue_begin(batch *b, size_t floats, snapshot **copy, error *e) {
   *copy = NULL;
   if (!b->saves.writer || b->saves.last) return save_queue_finish(b, e);
   double begin = MPI_Wtime();
-  const int unfinished = writer_make_room(b->saves.writer);
+  const int unfinished = writer_await_place(b->saves.writer);
   b->saves.waited_seconds += MPI_Wtime() - begin;
   _Static_assert(WRITER_ROOM == 2, "one other job can be unfinished, the latest");
   const int free_one =

@@ -125,7 +125,7 @@ static int answer_what_came_before(void) {
 
 static int answer_at_the_end(void) {
   stop_answer(said);
-  stop_close(&(stop_watch){.asked = false}, &(error){0});
+  stop_close(&(stop_watch){.reducing = false}, &(error){0});
   raise(SIGTERM);
   return 0;
 }

@@ -64,7 +64,7 @@ TEST(jobs_are_done_in_order) {
   journal j = {0};
   writer *o = open_writer();
   for (int i = 0; i < 50; i++) {
-    writer_make_room(o);
+    writer_await_place(o);
     writer_push(o, &make(&j, i, i % 3 ? 0 : 300, 0)->job);
     if (i % 4 == 0) writer_collect(o);
   }
@@ -89,7 +89,7 @@ TEST(the_queue_is_bounded) {
   atomic_bool gate = false;
   writer *o = open_writer();
   for (int i = 0; i < WRITER_ROOM; i++) {
-    assert_int_equal(writer_make_room(o), i); /* does not wait */
+    assert_int_equal(writer_await_place(o), i); /* does not wait */
     fake *f = make(&j, i, 0, 0);
     f->gate = &gate;
     writer_push(o, &f->job);
@@ -97,7 +97,7 @@ TEST(the_queue_is_bounded) {
   writer_collect(o); /* nor does this */
   assert_int_equal(j.dones, 0);
   atomic_store(&gate, true);
-  assert_true(writer_make_room(o) < WRITER_ROOM);
+  assert_true(writer_await_place(o) < WRITER_ROOM);
   assert_true(j.dones >= 1);
   writer_close(o);
   assert_int_equal(j.dones, WRITER_ROOM);
@@ -110,7 +110,7 @@ TEST(a_failure_ends_it) {
   writer *o = open_writer();
   assert_false(writer_failed(o));
   for (int i = 0; i < 6; i++) {
-    writer_make_room(o);
+    writer_await_place(o);
     writer_push(o, &make(&j, i, 200, i == 2)->job);
   }
   assert_int_equal(writer_drain(o, &e), ERROR_FILE_WRITE);
