@@ -52,7 +52,7 @@ def salt(x, y, z):
     neck = 0.42 + 0.75 * np.maximum(depth - 0.55, 0)**1.2                   # the stem and its base
     radius = np.where(depth > 0.31, np.maximum(radius, neck), radius)
     radius = radius * (1 + 0.14 * np.sin(2 * across + 5 * z) + 0.07 * np.cos(3 * across - 9 * z))
-    center = 0.56 - 0.10 * (z - 0.6)                                        # it leans
+    center = 0.56 - 0.10 * (z - 0.6)                                        # oblique
     return ((x - center) / 0.17)**2 + ((y - 0.5) / 0.45)**2 < radius**2
 
 

@@ -32,7 +32,7 @@ typedef struct saved_series {
   int count;
   int whole;        /* the first ones, whose files are complete */
   double listed_at; /* stop_watch.known when a list was last given to the writer, s */
-  bool behind;      /* its lists (series_write) do not name all of them; known on every rank, as is `told` */
+  bool behind;      /* its lists (series_write) do not name all of them; known on every rank, as is `listed_at` */
   int64_t newest;   /* step of the last one, likewise; -1: none */
 } saved_series;
 

@@ -122,7 +122,7 @@ int survey_memory_parts(const survey *v);
 /* --- survey_slots.c --- */
 
 /* Does shots until none is left. Collective over the group. An error is one that ends the job; what fails a shot the
- * queue is told, or v->result. */
+ * queue receives, or v->result. */
 int survey_shots(survey *v, error *e);
 /* Plans the shot of t->order, which goes on from t->restart, if that is open, and logs to `log`. CHECKPOINT_DIFFERS. */
 int survey_plan_shot(const survey *v, survey_shot *t, run_log *log, error *e);

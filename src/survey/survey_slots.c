@@ -50,7 +50,7 @@ static int survey_take_up(survey_slot *slot, survey_shot *t, error *e) {
     TRY(restart_open(&t->restart, e));
   }
   TRY(survey_plan_shot(v, t, t->restart.log, e));
-  if (!v->several) return 0; /* announce has told of it */
+  if (!v->several) return 0; /* announce has logged it */
   shot_warn_of_time(&t->shot);
   shot_remarks(&t->shot);
   return 0;

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Does `kernel = auto` choose well? Runs a configuration with auto and with each kernel by name, in turns.
+"""Does `kernel = auto` choose well? Runs a configuration with auto and with each kernel by name, in rounds.
 
-  tests/bench/auto.py STENCIL CONFIG [--steps N] [--turns N] [section.key=value ...]
+  tests/bench/auto.py STENCIL CONFIG [--steps N] [--rounds N] [section.key=value ...]
 
-auto measures anew in each turn. Prints the best of all turns, in Gpts/s, and what auto loses to the best named kernel.
+auto measures anew in each round. Prints the best of all rounds, in Gpts/s, and what auto loses to the best named kernel.
 """
 import argparse
 import json
@@ -17,7 +17,7 @@ def arguments():
     parser.add_argument("stencil")
     parser.add_argument("config")
     parser.add_argument("--steps", default="200")
-    parser.add_argument("--turns", type=int, default=3)
+    parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("override", nargs="*")
     return parser.parse_intermixed_args()
 
@@ -46,7 +46,7 @@ def main():
     words = [line.split() for line in listed if line.startswith("  ")]
     names = dict.fromkeys(w[2] for w in words if len(w) > 3 and w[1] == first[2])
     best, chosen = {}, []
-    for _ in range(a.turns):
+    for _ in range(a.rounds):
         for kernel in ["auto", *names]:
             found = gpts(a, kernel)
             if found:

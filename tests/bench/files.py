@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""How fast the program writes, by its own reports: GiB/s, medians of turns, of a field, a checkpoint and a compressed field, for
-ranks and ways of I/O, beside dd with as many writers. What is compared is measured in turns.
+"""How fast the program writes, by its own reports: GiB/s, medians of rounds, of a field, a checkpoint and a compressed field, for
+ranks and ways of I/O, beside dd with as many writers. What is compared is measured in rounds.
 
-    files.py STENCIL [--ranks N ...] [--folders FOLDER ...] [--gib N] [--turns N] [--gzip LEVEL]
+    files.py STENCIL [--ranks N ...] [--folders FOLDER ...] [--gib N] [--rounds N] [--gzip LEVEL]
 
 Folders: a tmpfs and a disk, say /dev/shm and the current one; files there are deleted.
 """
@@ -42,7 +42,7 @@ def rate(args, folder, ranks, way, keys):
     return json.loads((folder / "r.json").read_text())["writer"]["rate"] / 2**30
 
 
-def turn(args, name, found):
+def measure_round(args, name, found):
     what = {**WHAT, **({f"gzip {args.gzip}": ["time.steps=0", f"output.compress={args.gzip}"]} if args.gzip else {})}
     for ranks in args.ranks:
         for way in ("collective", "gather", *(["server"] if ranks > 1 else [])):
@@ -61,18 +61,18 @@ def main():
     parser.add_argument("--ranks", nargs="+", type=int, default=[1, 2, 4, 8])
     parser.add_argument("--folders", nargs="+", default=["/dev/shm", "."])
     parser.add_argument("--gib", type=float, default=1)
-    parser.add_argument("--turns", type=int, default=3)
+    parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--gzip", type=int, default=0, help="level of a compressed field (default 0: none)")
     args = parser.parse_args()
     args.stencil = args.stencil.resolve()
     for name in args.folders:
         found = {}
-        for _ in range(args.turns):
-            turn(args, name, found)
-        print(f"\n{name}: GiB/s, {args.gib:g} GiB, medians of {args.turns}\n\n| ranks, io | {' | '.join(next(iter(found.values())))} |")
+        for _ in range(args.rounds):
+            measure_round(args, name, found)
+        print(f"\n{name}: GiB/s, {args.gib:g} GiB, medians of {args.rounds}\n\n| ranks, io | {' | '.join(next(iter(found.values())))} |")
         print("|---" * (1 + len(next(iter(found.values())))) + "|")
         for (ranks, way), columns in found.items():
-            print(f"| {ranks}, {way} | {' | '.join(f'{statistics.median(turns):.2f}' for turns in columns.values())} |", flush=True)
+            print(f"| {ranks}, {way} | {' | '.join(f'{statistics.median(rounds):.2f}' for rounds in columns.values())} |", flush=True)
 
 
 if __name__ == "__main__":

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 """The gradient of a misfit beside Devito's acoustic example with its checkpoints: the same one, and the time.
-  gradient_peer.py STENCIL [--points N] [--steps N] [--threads N] [--turns N]     (default 128, 400, 2, 2)
+  gradient_peer.py STENCIL [--points N] [--steps N] [--threads N] [--rounds N]     (default 128, 400, 2, 2)
 
 N^3 points 10 m apart, order 8, nothing beyond the grid; velocities 2000 to 3000 m/s with random ones about them; a Ricker source
 and receivers on points; the residual, to traces with another model, is given to both, 0 at the last two samples, which the
 example's checkpoints leave out. Both do the same steps (dispersion kept), so their traces agree, and Devito's derivative with
 respect to 1 / v^2 is that of the discrete misfit, too: times -2 / v^3 it is this one's.
-Times, best of turns, from the first forward step to the gradient: Devito's forward operator for the residual, then forward and back
+Times, best of rounds, from the first forward step to the gradient: Devito's forward operator for the residual, then forward and back
 under pyrevolve's default checkpoints, compiled before; this program's forward and way back in default memory, by its report.
 Needs numpy, h5py, devito with its examples, and pyrevolve.
 """
@@ -81,7 +81,7 @@ class Devito:
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("stencil", type=Path)
-    for name, value in (("points", 128), ("steps", 400), ("threads", 2), ("turns", 2)):
+    for name, value in (("points", 128), ("steps", 400), ("threads", 2), ("rounds", 2)):
         parser.add_argument(f"--{name}", type=int, default=value)
     args = parser.parse_args()
     args.stencil = args.stencil.resolve()
@@ -96,7 +96,7 @@ def main():
     residual[-2:] = 0
     traces = devito.gradient(residual)[0]  # compiles
     print(f"traces: relative L2 difference {off(traces[:-1], own[:-1]):.1e}; residual {off(own - residual, own):.2f} of them", flush=True)
-    for _ in range(args.turns):
+    for _ in range(args.rounds):
         ours, seconds = stencil(args, folder, velocity, dt, places, residual)
         _, theirs, took = devito.gradient(residual)
         for name, value in (("stencil", seconds), ("Devito", took)):

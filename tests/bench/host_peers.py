@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The program on the host device beside Devito and YASK on the same machine, in alternating turns: order 8, float32, N^3
+"""The program on the host device beside Devito and YASK on the same machine, in alternating rounds: order 8, float32, N^3
 points, the same number of threads. And one rank with all threads beside a rank for each thread.
   host_peers.py STENCIL [N ...] [options]   (default 256 512; --help)
 Equations: jacobi; wave, with a velocity field; layers, the wave with layers of 20 points at five faces under a free
@@ -8,7 +8,7 @@ surface (of Devito: damping, as its examples have it).
 Every contestant tunes itself first: the program chooses kernel and steps a pass, Devito's autotuner (aggressive) the
 blocks, YASK's the blocks for each kernel found and each number of steps a block that --yask-steps names, beside blocks
 of about their size that divide the grid evenly; the fastest that passes its own test takes part. Rates are without
-start-up, tuning and compilation, as each reports them. On a machine that others use, too, the best turn says most;
+start-up, tuning and compilation, as each reports them. On a machine that others use, too, the best round says most;
 medians are given beside it. YASK's `3axis`, an average of 25 points, needs no weights.
 Needs numpy and h5py. Devito (pip install devito) is skipped where this Python does not have it, YASK without --yask
 FOLDER, whose bin/ has yask_kernel.iso3dfd*.exe and .3axis*.exe of radius 4 (make stencil=3axis radius=4 mpi=0).
@@ -29,7 +29,7 @@ from pathlib import Path
 import h5py
 import numpy as np
 
-MULTIPLE = 24  # steps of a turn: of all passes over memory that advance several
+MULTIPLE = 24  # steps of a round: of all passes over memory that advance several
 RADIUS, WIDTH, SPACING, VELOCITY = 4, 20, 10.0, (1500.0, 3000.0)
 WEIGHTS = (0.04, 0.03, 0.02, 0.01)  # jacobi's, for every axis
 CENTER = 0.4
@@ -236,16 +236,16 @@ def gather(args, folder, equation, n, skipped):
 
 
 def compete(args, folder, equation, n, skipped):
-    """Rows of the table, one for each contestant, and ratios of the best turns."""
+    """Rows of the table, one for each contestant, and ratios of the best rounds."""
     if equation != "jacobi":
         with h5py.File(folder / "velocity.h5", "w") as file:
             file["v"] = np.random.default_rng(5).uniform(*VELOCITY, (n, n, n)).astype(np.float32)
     contestants = gather(args, folder, equation, n, skipped)
-    turns = {one.name: [] for one in contestants}
-    for _, one in itertools.product(range(args.turns), contestants):
-        turns[one.name].append(one.steps(one.count))
-    rows = [{"equation": equation, "n": n, "threads": args.threads, "name": one.name, "best": max(turns[one.name]),
-             "median": statistics.median(turns[one.name]), "turns": turns[one.name], "steps": one.count,
+    rounds = {one.name: [] for one in contestants}
+    for _, one in itertools.product(range(args.rounds), contestants):
+        rounds[one.name].append(one.steps(one.count))
+    rows = [{"equation": equation, "n": n, "threads": args.threads, "name": one.name, "best": max(rounds[one.name]),
+             "median": statistics.median(rounds[one.name]), "rounds": rounds[one.name], "steps": one.count,
              "settings": one.settings, "tried": getattr(one, "tried", {})} for one in contestants]
     best, ratios = {row["name"]: row["best"] for row in rows}, {}
     ours, peers = best.get("stencil"), [best[name] for name in best if not name.startswith("stencil")]
@@ -272,8 +272,8 @@ def parse():
     parser.add_argument("--equations", default="jacobi,wave")
     parser.add_argument("--only", default="stencil,ranks,devito,yask", help="who takes part")
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
-    parser.add_argument("--turns", type=int, default=5)
-    parser.add_argument("--seconds", type=float, default=2, help="that a turn shall take")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--seconds", type=float, default=2, help="that a round shall take")
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="for the program")
     parser.add_argument("--mpirun", default="mpirun")
     parser.add_argument("--yask", metavar="FOLDER")
@@ -283,8 +283,8 @@ def parse():
     args = parser.parse_args()
     args.stencil, args.sizes = args.stencil.resolve(), args.sizes or [256, 512]
     args.only, args.yask_steps = args.only.split(","), [int(part) for part in args.yask_steps.split(",")]
-    if min(args.sizes) < 80 or args.threads < 1 or args.turns < 1:
-        parser.error("sizes are at least 80, threads and turns at least 1")
+    if min(args.sizes) < 80 or args.threads < 1 or args.rounds < 1:
+        parser.error("sizes are at least 80, threads and rounds at least 1")
     return args
 
 

@@ -4,7 +4,7 @@
  * What a launch takes of the machine: cuobjdump --dump-resource-usage.
  *
  * A device drifts by a percent or two while it is measured and dips by ten or more for tens of milliseconds where its
- * power limit lowers the clock, so the kernels take turns: in each of ROUNDS rounds the copy is measured and then each
+ * power limit lowers the clock, so the kernels alternate: in each of ROUNDS rounds the copy is measured and then each
  * kernel in turn, as the median of SAMPLES. Figures are medians over the rounds, which --json lists; the fraction of
  * copy is taken within a round. */
 #include <algorithm>

@@ -6,7 +6,7 @@
 2D, one velocity, order 8: a Ricker wavelet of f0 from a source to a receiver many wavelengths of f0 away along an axis, where
 the grid's error is greatest, in a domain whose faces send nothing back in time. Each contestant runs on grids of more and more
 points per wavelength, each with several time steps; error: relative L2 of the trace to the exact solution, after a factor (and a
-shift of at most two steps) that fits it best, as conventions differ. Times are of the steps, best of three in turns, without
+shift of at most two steps) that fits it best, as conventions differ. Times are of the steps, best of three in rounds, without
 start-up, compilation and transforms of signals and traces in time, which this program and deepwave (its time_dispersion) have.
 Contestants that this Python has not are left out. Needs numpy and h5py.
 """

@@ -872,7 +872,7 @@ def lost_output(program):
 
 @case
 def bound_cores(program):
-    """A warning where mpirun is told to leave cores to no rank, and only there: not where ranks divide them unevenly, and
+    """A warning where mpirun leaves no rank its cores, and only there: not where ranks divide them unevenly, and
     not where taskset does it. Where it binds a rank on its own account the rank uses all cores all the same."""
     if len(os.sched_getaffinity(0)) < 2:
         skip("one core")

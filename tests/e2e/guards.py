@@ -315,7 +315,7 @@ def kill_ranks(program, least, numbers):
             whole_files(program, about)
             count += 1
             print(f"{about}: ended", flush=True)
-    check(count >= least, f"the sweep has become too small: {count} deaths, expected {least}")
+    check(count >= least, f"the test has become too small: {count} deaths, expected {least}")
     print(f"{count} deaths, after each of which all ranks were gone")
 
 

@@ -90,7 +90,7 @@ def compare_all(program, ways, names=tuple(RUNS)):
                 out = compare(program, nodes + mapping, expected, *way)
                 check("parallel.io=auto" not in way or "io collective" in out, f"not io collective, though all ranks see the folders: {out}")
             compare(program, nodes + mapping, expected[2:], "--restart", "out/c.00000005.h5", *ways[-1])
-        print(f"{name}: ranks side by side and in turns on two nodes: the same results")
+        print(f"{name}: ranks side by side and alternating on two nodes: the same results")
 
 
 @case

@@ -278,7 +278,7 @@ def replace(program, config, gone, io, ranks):
 
 
 @case
-def leftovers_of_legs(program):
+def leftovers_of_runs(program):
     """A run that goes on keeps what its earlier runs saved; a run keeps what it reads. A list names no field of an earlier run. A
     file that cannot be moved is exit 2."""
     rich_input(program)

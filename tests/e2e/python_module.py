@@ -600,7 +600,7 @@ def segy_traces(program):
     pulse = np.linspace(0, 20, 401)[:, None]
     got, expected = st.segy.resample_time(np.sin(pulse), 0.05, 0.03)[:, 0], np.sin(0.03 * np.arange(667))
     check(np.abs(got - expected)[20:-20].max() < 1e-4, "a sine is another after resampling")
-    both = np.sin(2 * np.pi * np.arange(1000)[:, None] * [0.05, 0.3])  # at every 4th sample the second is above what can be told
+    both = np.sin(2 * np.pi * np.arange(1000)[:, None] * [0.05, 0.3])  # at every 4th sample the second aliases
     got = st.segy.resample_time(both, 1, 4)
     check(np.abs(got[20:-20, 0] - both[::4, 0][20:-20]).max() < 1e-3 and np.abs(got[20:-20, 1]).max() < 1e-3, "aliases")
 

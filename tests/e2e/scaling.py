@@ -60,14 +60,14 @@ echo "best-throughput (num-points/sec): $rate"
 @case
 def host_peers(program):
     """bench/host_peers.py: a rate for each contestant that is there, a reason for each that is not, ratios of best
-    turns; of YASK's numbers of steps a block the fastest that passes its own test, with the blocks that it found or with
+    rounds; of YASK's numbers of steps a block the fastest that passes its own test, with the blocks that it found or with
     even ones, not tuned while it counts."""
     (program.folder / "bin").mkdir()
     fake = program.folder / "bin" / "yask_kernel.3axis.intel64.exe"
     fake.write_text(YASK)
     fake.chmod(0o755)
     bench = [sys.executable, "-B", SOURCE / "tests" / "bench" / "host_peers.py"]
-    options = ["80", "--only", "stencil,ranks,yask", "--threads", "2", "--turns", "3", "--seconds", "0.01", "--json",
+    options = ["80", "--only", "stencil,ranks,yask", "--threads", "2", "--rounds", "3", "--seconds", "0.01", "--json",
                "p.json", "--mpirun", program.mpiexec, "--yask", ".", "--yask-steps", "0,2,4"]
     result = call(program, *bench, program.path, *options)
     check(result.code == 0, f"{result}")
@@ -77,8 +77,8 @@ def host_peers(program):
                         ("wave", "stencil, 2 ranks")}, f"rows: {sorted(rows)}")
     check([(one["name"], one["equation"]) for one in found["skipped"]] == [("yask", "wave")], f"{found['skipped']}")
     for row in rows.values():
-        turns = sorted(row["turns"])
-        check(len(turns) == 3 and turns[0] > 0 and (row["median"], row["best"]) == (turns[1], turns[2]), f"{row}")
+        rounds = sorted(row["rounds"])
+        check(len(rounds) == 3 and rounds[0] > 0 and (row["median"], row["best"]) == (rounds[1], rounds[2]), f"{row}")
     for name, threads in (("stencil", "2 threads"), ("stencil, 2 ranks", "1 thread")):
         check(f"host, {threads}, " in rows["wave", name]["settings"], f"{rows['wave', name]}")
     yask = rows["jacobi", "YASK"]

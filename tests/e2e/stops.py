@@ -46,7 +46,7 @@ class Stop:
         said = re.search(r"^stencil: stopped after step (\d+) of ", result.err, re.MULTILINE)
         newest = max(checkpoints(program))
         check(newest > max(known, default=0), f"{self.name}: no new checkpoint: {result}")
-        if self.to != "mpirun" or not self.ranks:  # mpirun may lose last words when it is told to go
+        if self.to != "mpirun" or not self.ranks:  # mpirun may lose last words when it must end
             limit = "" if self.number else "the wall time runs out (SLURM_JOB_END_TIME)" if env else "([time] max_seconds)"
             check(said and int(said.group(1)) == newest and limit in result.err, f"{self.name}: expected to hear of step {newest}: {result}")
             check(result.out.splitlines()[-1].endswith(f".{newest:08d}.h5 (the newest checkpoint)"),

@@ -175,7 +175,7 @@ def lines(program):
 
 @case
 def warned(program):
-    """Every shot is looked at: a kind of warning is told once, with the number of shots and the first; the table has all."""
+    """Every shot is looked at: a kind of warning is logged once, with the number of shots and the first; the table has all."""
     rows = ["source.1.position='12 8 9'", "source.1.position='1 8 9'", "source.1.position='2 8 9' source.1.amplitude=0", "source.1.f0=50"]
     layers, silent = "1 of 1 sources and 0 of 2 receivers lie in absorbing layers", "every source emits nothing"
     for about, changes in (("3D", {}), ("shots of a batch", {"grid.ny": 1, "survey.at_once": 3, "medium.velocity": 2000})):
@@ -306,7 +306,7 @@ def batch(program):
 @case
 def batch_cuda(program):
     program.skip_without_cuda()
-    prepare_batch(program, 331, **{"device.backend": "cuda"})  # as wide as layers within the sweep take
+    prepare_batch(program, 331, **{"device.backend": "cuda"})  # as wide as layers in the interior kernel allow
 
 
 @case
@@ -557,7 +557,7 @@ def slow_thousand(program):
 
 
 @case
-def slow_thousand_stacked(program):
+def slow_thousand_in_batches(program):
     thousand(program, True, [".receivers.h5", ".maps.hdf", ".00000030.hdf"],
              **{"grid.ny": 1, "grid.dy": "", "receivers.points": "3 0 3.5, 20 0 7", "maps.quantities": "max rms", "output.final": "on"})
 

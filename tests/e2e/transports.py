@@ -52,7 +52,7 @@ FULL = "wave"  # three fields, absorbing layers, sources and receivers
 
 
 def compare(program, backend, transports, ways=None):
-    """`ways`: of ranks and overlap. As test_step has tried all of it in one process, transports and ways take turns: with FULL
+    """`ways`: of ranks and overlap. As test_step has tried all of it in one process, transports and ways alternate: with FULL
     each of them runs (on the host, where starting is quick, with RING too), and one transport runs the others."""
     for number, (name, changes) in enumerate(RUNS.items()):
         program.fresh()
@@ -61,9 +61,9 @@ def compare(program, backend, transports, ways=None):
         expected = saved(program)
         check(len(expected) == 4, f"{len(expected)} fields saved")
         every = ways or [(2, "on"), (3, "off")] + [(4, "on")] * (name == RING)
-        all_turns = name == FULL or name == RING and backend == "host"
-        turns = range(max(len(transports), len(every))) if all_turns else [-1 - number]
-        for transport, (count, overlap) in [(transports[t % len(transports)], every[t % len(every)]) for t in turns]:
+        all_rounds = name == FULL or name == RING and backend == "host"
+        rounds = range(max(len(transports), len(every))) if all_rounds else [-1 - number]
+        for transport, (count, overlap) in [(transports[t % len(transports)], every[t % len(every)]) for t in rounds]:
             result = program.succeed("run.ini", f"parallel.transport={transport}", f"parallel.overlap={overlap}", np=count)
             used = re.search(r"transport (\w+), overlap", result.out).group(1)
             check(used == transport or transport == "auto", f"{transport}: the log says {used}")

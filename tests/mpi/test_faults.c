@@ -15,7 +15,7 @@ typedef enum fault {
   DROP_SYNC_BOUNDARY, /* MPI reads the bounce buffers before the copies to them are done */
   DROP_SYNC_PIECES,   /* likewise, or the neighbour does, piece by piece */
   DROP_AWAIT,         /* nobody waits for the neighbours' planes */
-  EARLY_SIGNAL,       /* planes are told to be there before they are */
+  EARLY_SIGNAL,       /* planes are announced before they are there */
 } fault;
 
 /* The device's own functions, and what those in their place do. */

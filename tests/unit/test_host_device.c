@@ -180,7 +180,7 @@ TEST_OF(shared_memory_that_is_not_there_is_an_error, device *dev) {
   OK(shared_pages_map(window, WINDOW, file, 0, &E));
   close(file);
   *(float *)window = 1;
-  const bool at_once = host_memory_huge(window); /* where the system is told to give huge pages always */
+  const bool at_once = host_memory_huge(window); /* where the system always gives huge pages */
   assert_int_equal(dev->table->peer->place(dev, window, WINDOW, &e), ERROR_DEVICE_MEMORY);
   assert_non_null(strstr(e.text, "memory: Cannot allocate memory"));
   OK(dev->table->peer->place(dev, window, FILE_BYTES, &E));

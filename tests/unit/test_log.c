@@ -47,7 +47,7 @@ TEST(rate_and_times_are_those_of_the_steps_done) {
 }
 
 /* After a restart: step and percent are of the whole run, rate and times of what this process has done. */
-TEST(a_leg_counts_the_whole_run) {
+TEST(a_process_counts_the_whole_run) {
   page p;
   page_open(&p, false);
   for (int step = 45; step <= 120; step++) {

@@ -106,7 +106,7 @@ TEST(too_many_ranks_names_the_largest_number) {
                       "[grid] nz = 4 gives 2 ranks fewer than 4 planes each: at most 1 rank fits this grid");
 }
 
-TEST(thin_slabs_at_reflecting_faces_are_told) {
+TEST(thin_slabs_at_reflecting_faces_are_refused) {
   slab s;
   const bool both[2] = {true, true}, lower[2] = {true, false};
   FAILS(slab_init(&s, &(slab_shape){8, 8, 13, .reflects = {both[0], both[1]}}, 1, 3, &E), ERROR_SLAB_REFLECTS,

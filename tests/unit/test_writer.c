@@ -35,7 +35,7 @@ static int fake_write(writer_job *job, error *e) {
   pause_us(f->microseconds);
   j->written[j->count++] = f->number;
   atomic_fetch_sub(&j->writing, 1);
-  return f->fails ? FAIL(e, FILE_WRITE, "fake", "as it was told") : 0;
+  return f->fails ? FAIL(e, FILE_WRITE, "fake", "as requested") : 0;
 }
 
 static void fake_done(writer_job *job, bool written) {
@@ -114,7 +114,7 @@ TEST(a_failure_ends_it) {
     writer_push(o, &make(&j, i, 200, i == 2)->job);
   }
   assert_int_equal(writer_drain(o, &e), ERROR_FILE_WRITE);
-  assert_string_equal(e.text, "fake: cannot write: as it was told");
+  assert_string_equal(e.text, "fake: cannot write: as requested");
   assert_int_equal(writer_drain(o, &again), ERROR_FILE_WRITE);
   assert_true(writer_failed(o));
   assert_int_equal(j.count, 3);
