@@ -17,7 +17,7 @@ typedef struct arrays_sum {
   exact_sum *sums; /* owned; NULL: the caller wants none, or there is one shot, whose field it is */
   float *to;       /* the caller's memory; NULL: none */
   int device;      /* there */
-  bool asked;      /* for that */
+  bool asked;      /* result() was called for it */
   bool wanted;     /* by any rank */
 } arrays_sum;
 
