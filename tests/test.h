@@ -1,5 +1,4 @@
-/* What the test programs share: cmocka with its prerequisites, and random numbers that are the same
- * everywhere. */
+/* Shared by the test programs: cmocka with its prerequisites, and random numbers that are the same everywhere. */
 #ifndef STENCIL_TEST_H
 #define STENCIL_TEST_H
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""How fast the program writes, by its own reports: GiB/s, medians of rounds, of a field, a checkpoint and a compressed field, for
-ranks and ways of I/O, beside dd with as many writers. What is compared is measured in rounds.
+"""The speed of the program's writes, from its reports: GiB/s of a field, a checkpoint and a compressed field, for ranks
+and modes of I/O, beside dd with as many writers. Medians of rounds, which measure all in alternation.
 
     files.py STENCIL [--ranks N ...] [--folders FOLDER ...] [--gib N] [--rounds N] [--gzip LEVEL]
 

@@ -70,7 +70,7 @@ def go_further(program, config, newest, about):
     empty(program)
 
 
-# A disk that claims to have room for everything: only writing tells.
+# A disk that claims to be large: only writes fail.
 LARGE_DISK = """#define _GNU_SOURCE
 #include <dlfcn.h>
 #include <sys/statvfs.h>

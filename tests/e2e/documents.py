@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What the documents promise about the source tree and about themselves.
+"""Checks statements of the documents about the source tree and about themselves.
 
     documents.py --list | CASE [STENCIL MPIEXEC]
 """

@@ -538,7 +538,7 @@ WAVES = (  # changes to SHOT, and words of the warning, if any
 
 @case
 def wave_remarks(program):
-    """What is probably wrong with waves is warned of in one line, dry or not, and what is right is not."""
+    """Probable mistakes with waves get one line of warning, in a dry run too; correct input gets none."""
     wave_tables(program)
     for i, (changes, words) in enumerate(WAVES):
         out = program.succeed(*(["-n"] if i % 8 else []), program.config({**SHOT, **changes})).out
@@ -680,7 +680,7 @@ def benchmark(program):
 
 
 def benchmark_counts_bytes(program):
-    """What a step must move, bytes a point."""
+    """Bytes a point that a step must move."""
     write_field(program.folder / "in.h5", np.full((40, 48, 64), 2, np.float32))
     for equation, key, values in (("heat", "diffusivity", {"1": 8, "in.h5:/u": 12}), ("wave", "velocity", {"2": 12, "in.h5:/u": 16})):
         for medium, expected in values.items():

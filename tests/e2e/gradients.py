@@ -1,6 +1,5 @@
 #!/usr/bin/env python3
-"""[gradient]: the way back, its bits, its files, what it refuses.
-gradients.py CASE STENCIL MPIEXEC   |   gradients.py --list
+"""[gradient]: its bits, its files, its refusals. gradients.py CASE STENCIL MPIEXEC | gradients.py --list
 """
 import json
 import re
@@ -293,7 +292,8 @@ def sizes(program):
 
 @case
 def survey(program):
-    """The sum over shots has the same bits for any groups, order and interruption; each shot those of a run of its own."""
+    """The sum over shots has the same bits for any groups, order and interruption; each shot has those of a single
+    run."""
     config = prepare(program)
     program.succeed("-q", config, *OF_SHOTS[:1], "gradient.observed=", "medium.velocity=in.h5:/true", "output.path=out/true")
     program.succeed("-q", config, *OF_SHOTS)
@@ -377,8 +377,8 @@ def saved(program, path):
 
 
 def prepare_batch(program, **more):
-    """Gradients of a batch of 2D shots: each has the bits of a run of its own on the host, with less memory, too; one that fails costs
-    itself alone."""
+    """Gradients of a batch of 2D shots have the bits of single runs on the host, with less memory too. A failure
+    affects one shot."""
     rng = np.random.default_rng(5)
     config = program.config({**RUN, **SECTION, **more, "gradient.observed": ""})
     with h5py.File(program.folder / "2d.h5", "w") as file:
@@ -586,7 +586,7 @@ def refused(program):
 
 @case
 def stops(program):
-    """A signal ends the way there, and the way back, with 75, and leaves no gradient; the command does it anew."""
+    """A signal ends forward and adjoint steps with 75 and leaves no gradient; the same command starts again."""
     config = prepare(program)
     long = ["time.steps=20000", "receivers.every=100", "gradient.host_memory=60MB"]
     program.succeed("-q", config, *long, "gradient.observed=", "output.path=out/long")

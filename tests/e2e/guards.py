@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""What guards a run: the watchdog, the look at the room on disk, the end of all ranks when one dies, the clock of checkpoints.
-guards.py CASE STENCIL MPIEXEC   |   guards.py --list
+"""Guards of a run: the watchdog, the check of disk space, the end of all ranks when one dies, the clock of checkpoints.
+guards.py CASE STENCIL MPIEXEC | guards.py --list
 """
 import ctypes
 import os
@@ -143,7 +143,7 @@ def stopped_and_continued(program, config, watchdog_seconds, whom):
 
 # --- room on disk -------------------------------------------------------------------------------------------------
 
-# Runs "$@" with a file system of its own in out/small, and tells what is left in it.
+# Runs "$@" with a small file system in out/small, and prints the files left in it.
 MOUNTED = """mount -t tmpfs -o size=$SIZE none out/small || exit 99
 for name in $OLD; do head -c 300000 /dev/zero > out/small/$name; done
 "$@"; code=$?
@@ -271,7 +271,7 @@ def loading(program, run):
 
 
 BIG = {"grid.nx": 128, "grid.ny": 128, "grid.nz": 128}
-# What is going on; changes that make it last; how to know that it has begun.
+# Moments of a run: name, changes that prolong it, a function that finds its beginning.
 MOMENTS = [
     ("steps", {"grid.nx": 96, "grid.ny": 96, "grid.nz": 96}, stepping),
     ("an exchange", {"grid.nx": 200, "grid.ny": 200, "grid.nz": 12}, stepping),  # little else to do

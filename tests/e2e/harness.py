@@ -1,5 +1,5 @@
-"""What the end-to-end cases share: running the program as a user does, and reading and predicting its fields. A case ends with
-exit 0: as specified; 1: not, saying how; 77: cannot be checked here, saying why."""
+"""Shared by the end-to-end cases: runs the program as a user does, reads and predicts its fields. A case exits with 0
+if it passes, 1 if it fails, 77 if it cannot run here; it prints why."""
 import ctypes
 import fcntl
 import importlib.util
@@ -75,8 +75,8 @@ class Program:
         self.path, self.mpiexec = str(Path(path).resolve()), mpiexec
         self.root = Path(tempfile.mkdtemp(prefix="stencil-"))
         self.folder = self.root / "work"
-        # Open MPI makes a folder for all of a user's runs in TMPDIR and removes it at their end: of two that start and end
-        # at the same time, one may find it gone.
+        # Open MPI keeps a folder for all of a user's runs in TMPDIR and removes it at the end of one, while another may
+        # start.
         self.environment = {**os.environ, **ENVIRONMENT, "XDG_CACHE_HOME": str(self.root / "cache"), "TMPDIR": str(self.root)}
         self.fresh()
 
@@ -231,7 +231,7 @@ class Program:
 
 
 class Running:
-    """A run in the background, to be signalled or killed; use it in a `with`. What it prints goes to files, which last
+    """A run in the background, to be signalled or killed; use it in a `with`. Its output goes to files, which remain
     when it dies. `columns`: it prints to a terminal of that width, stderr too."""
 
     def __init__(self, program, *args, np=0, launch=(), env=None, columns=0):
@@ -260,7 +260,7 @@ class Running:
             self.terminal.join()
 
     def out(self):
-        """What it has printed so far; on a terminal with its carriage returns."""
+        """Its output so far; from a terminal with carriage returns."""
         return self.paths[0].read_bytes().decode()
 
     def ranks(self):

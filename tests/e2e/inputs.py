@@ -485,7 +485,7 @@ def huge_tables(program):
 
 @case
 def pipes(program):
-    """Named pipes at whose other end nobody is: neither read nor written. Those that a shell makes are."""
+    """Named pipes without another end are neither read nor written; pipes that a shell makes are."""
     os.mkfifo(program.folder / "pipe")
     config = program.config({"time.steps": 1})
     for mode in ("-n", "-q"):

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Installs what was built, uses it from elsewhere as a user does, and removes it.
+"""Installs the build, uses it from elsewhere as a user does, and removes it.
 
 usage: install.py --list | install.py CASE STENCIL MPIEXEC
 """

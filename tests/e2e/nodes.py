@@ -138,7 +138,7 @@ def parent(pid):
 
 
 def end_of(program, transport, signal_number, victims):
-    """What a run prints when some of its processes get the signal while it steps; all processes must have ended."""
+    """The output of a run whose processes, or some of them, get the signal while it steps; all processes must end."""
     program.fresh()
     nodes = two_nodes(program)
     config = program.config({"grid.nx": 64, "grid.ny": 64, "grid.nz": 96, "time.steps": 10**7,

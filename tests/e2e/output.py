@@ -131,8 +131,8 @@ exec "$@" """
 
 @case
 def views(program):
-    """What ranks see of the folders decides: another folder of the same name is found out, and files pass through the first
-    rank; the same folder, mounted twice, is used by all of them."""
+    """A rank that sees another folder of the same name is detected, and files pass through the first rank. All ranks
+    use a folder that is mounted twice."""
     rich_input(program)
     config = program.config(RICH)
     program.succeed("-q", config, "output.path=out/ref", "checkpoint.path=out/cref")
@@ -201,7 +201,8 @@ def errors(program):
     check(result.code == 3 and len(result.errors) == 1 and "not finite" in result.err, f"an overflow: {result}")
 
 
-# --- what an earlier run left, and what is not saved ---------------------------------------------------------------------
+# --- files of earlier runs, and reduced output
+# ---------------------------------------------------------------------------
 
 ASIDE = re.compile(r"^(a run would move|moved) aside (\d+) files? of an earlier run to (\S+)\.\*: ", re.M)
 OTHERS = ("u.b.00000009.hdf", "u2.00000009.hdf", "u.0000009.hdf", "u.000000009.hdf", "u.00000009.hdf.bak", "u.receivers.h5.bak",
@@ -221,7 +222,7 @@ def field_names(*steps, before=""):
 
 @case
 def leftovers(program):
-    """What an earlier run left under the path and a new one does not write is moved aside whole; nothing else is touched."""
+    """Files of an earlier run that the new one does not write are moved aside together; others are not touched."""
     lists = {".xdmf", ".hdf.series"}
     for ranks, io in ((0, "auto"), (3, "server"), (2, "gather")):
         program.fresh()
@@ -464,7 +465,8 @@ HEAT = {**{key: None for key in RICH if key.startswith(("source", "receivers", "
 
 
 def check_maps(program, path, about, steps, removed):
-    """PATH.maps.hdf holds what the fields that out/u saved of these steps come to. Where dispersion is removed a frequency has times of its own."""
+    """PATH.maps.hdf equals the maps of the fields that out/u saved of these steps. With dispersion removed a frequency
+    has other times."""
     fields = np.array([program.field(step) for step in steps])
     exact = fields.astype(float)
     with h5py.File(program.folder / f"{path}.maps.hdf", "r") as file:
@@ -545,7 +547,8 @@ def file_text(program, path):
 
 @case
 def parts(program):
-    """output.box and stride save what they say of the field, in every mode, compressed too; what is said of the field is of the whole."""
+    """output.box and stride save their part of the field, in every mode, compressed too; statistics are of the whole
+    field."""
     rich_input(program)
     config = program.config({**RICH, "grid.origin": "1 -2 3", "source.1.position": "17 12 12", "receivers.positions": None})
     program.succeed("-q", config, "output.path=out/ref")

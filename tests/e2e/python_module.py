@@ -70,7 +70,7 @@ def tool(program, name, *args, code=0, **env):
 
 @case
 def reading(program):
-    """What was saved is what is read: fields in their order, traces, configuration; earlier runs' files do not count."""
+    """Reads what was saved: fields in their order, traces, configuration; not files of earlier runs."""
     program.succeed("-q", program.config({**WAVE, "time.steps": 100}), np=0)
     program.succeed("-q", "--report", "out/r.json", program.config(WAVE), np=2)
     with inside(program):
@@ -106,7 +106,7 @@ def reading(program):
 
 @case
 def configurations(program):
-    """What write_config writes is what the program's effective configuration says; what it could not read back is refused."""
+    """write_config writes the program's effective configuration; it refuses what it could not read back."""
     with inside(program):
         base = {"grid.nx": 20, "grid.ny": np.int16(12), "grid": {"nz": np.array(19)}, "time.steps": 3, "equation.type": "wave"}
         points = [[1, 2, 3], (4.5, 5, 6)]
@@ -237,7 +237,7 @@ def warned(program):
 
 @case
 def opened(program):
-    """What a run has saved is there however little it is: maps, gradients, the shots of a survey; the newest of one path."""
+    """Finds a run's files however few they are: maps, gradients, the shots of a survey; the newest under a path."""
     program.config({**LITTLE, "output.final": "off", "time.dt": 2e-4})
     none = {"receivers.line": "", "receivers.every": ""}
     Path(program.folder / "line.txt").write_text("source.1.f0=90 output.name=low\n'source.1.position=112 3 20'\n")
@@ -317,7 +317,7 @@ def interrupted(program):
 
 @case
 def models(program):
-    """Arrays and raw files become what the program reads; a grid of another spacing keeps what is linear."""
+    """Converts arrays and raw files to the program's input; resampling to another spacing keeps linear fields."""
     z, y, x = np.meshgrid(np.arange(30), np.arange(22), np.arange(40), indexing="ij")
     u = (2 * z - 3 * y + 5 * x + np.sin(x * y + z)).astype(np.float32)
     with inside(program):
@@ -1222,7 +1222,8 @@ def tools(program):
 
 
 def drawing(plot):
-    """A function that draws what a command line of plot.py asks for: its figure, whose texts all lie on the canvas, and them."""
+    """A function that draws a command line of plot.py and returns the figure and its texts, all of which lie on the
+    canvas."""
     def draw(*words):
         args = plot.parser_of_commands().parse_args([*map(str, words), "--out", "x.png"])
         args.run(args)

@@ -68,7 +68,7 @@ MOVED = re.compile(r"moved aside (\d+) \w+ of an earlier one to (\S+)\.\*\.h5, t
 
 
 def contents(program):
-    """All files in out/ by name, to see later what is still there."""
+    """All files in out/ by name, for a later comparison."""
     return {name: (program.folder / name).read_bytes() for name in program.files() if name.startswith("out/")}
 
 
@@ -162,7 +162,7 @@ def ownership_at_once(program):
         check(same_bits(program.field(160, f"out/{name}"), program.field(160, f"out/ref{name}")), f"{name}: other bits")
 
 
-# --- what a restart refuses ---------------------------------------------------------------------------------------
+# --- refused restarts ---------------------------------------------------------------------------------------------
 
 REFUSED = [
     (["grid.nx=21"], "[grid] nx"), (["grid.nz=27"], "[grid] nz"), (["grid.dy=2.75"], "[grid] dx dy dz"),

@@ -1,4 +1,4 @@
-"""What a run leaves in its folder, and runs to be restarted from it."""
+"""The files of a run, and runs to be restarted from them."""
 import json
 import re
 import shutil
@@ -8,7 +8,7 @@ import xml.etree.ElementTree as ElementTree
 sys.dont_write_bytecode = True  # the source tree stays as it is
 from harness import check, h5py, np, read_field, same_bits
 
-# --- what a run leaves --------------------------------------------------------------------------------------------
+# --- files of a run -----------------------------------------------------------------------------------------------
 
 def fields_of(program, path):
     """The saved fields by step."""
@@ -38,7 +38,8 @@ def traces_of(program, path):
 
 
 def check_same(program, path, reference, receivers, about, ends=()):
-    """What is under `path` is what is under `reference`; runs may have left their last field besides, at `ends`."""
+    """The files under `path` equal those under `reference`; runs that ended early may also have their last field, at
+    `ends`."""
     found, expected = fields_of(program, path), fields_of(program, reference)
     check(set(expected) <= set(found) <= set(expected) | set(ends),
           f"{about}: fields of steps {sorted(found)}, not {sorted(expected)}")

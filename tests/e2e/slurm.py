@@ -195,8 +195,8 @@ def slow_srun(program):
 
 @case
 def slow_survey(program):
-    """jobs/survey.sbatch on two nodes: the job gets a signal to stop, and goes back into the queue and on; one is killed, and the next
-    does what is missing; a shot that fails costs itself alone."""
+    """jobs/survey.sbatch on two nodes: the job gets a signal to stop, and goes back into the queue and on; one is
+    killed, and the next does what is missing; a failure affects one shot."""
     lines = [f"'source.1.position={8 + i % 7} {9 + i // 7} 20'" for i in range(20)]
     lines[5] += " source.1.wavelet=late.h5:/w"
     config = program.config({**RUN, "initial.u": None, "time.steps": 3000, "source.1.wavelet": "ricker", "source.1.f0": 40,

@@ -86,7 +86,7 @@ def signals(program):
 
 @case
 def slow_signals(program):
-    """Likewise, with every signal, sent to every process."""
+    """The same with every signal, sent to every process."""
     config = program.config(ENDLESS)
     in_3_s = {"SLURM_JOB_END_TIME": lambda: str(int(time.time()) + 4)}
     stops = [Stop(f"{number.name} to {'mpirun' if to == 'mpirun' else 'one rank'} of {ranks}{' with patience' if launch else ''}",

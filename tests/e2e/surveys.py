@@ -50,7 +50,8 @@ def values(path, names=("u", "time", "position", "source_position")):
 
 
 def check_same(program, name, about, path="out/line", kinds=(".receivers.h5",)):
-    """The shot left what a run of its own has left in single/: traces, and what else is named, a field with its statistics."""
+    """The shot's files equal those of a single run in single/: traces, and the named others; a field with its
+    statistics."""
     for kind in kinds:
         with h5py.File(program.folder / path / (name + kind)) as found, h5py.File(program.folder / "single" / (name + kind)) as expected:
             for key in expected:
@@ -80,7 +81,7 @@ KEYS = [["source.1.position=5.5 8 10"], ["source.1.position=9 3 12", "source.1.f
 
 @case
 def bits(program):
-    """Every shot has the bits of a run of its own, whatever the groups; the table and the report say what was done."""
+    """Every shot has the bits of a single run, whatever the groups; the table and the report list the shots done."""
     VARIED[5] = "initial.u=in.h5:/u"
     KEYS[3] = ["initial.u=in.h5:/u"]
     config = prepare(program, VARIED, **{"output.every": 20, "output.final": "on", "maps.quantities": "max rms", "maps.dft": 60})
@@ -159,7 +160,7 @@ def lines(program):
                   "estimate: 2 shots take"):
         check(words in result.out, f"{words}: {result}")
     check(program.files() == {"in.h5", "shots.txt", "run.ini"}, f"a dry run left {program.files()}")
-    # What a dry run finds fit a run makes: the folder PATH, and the one that is in.
+    # A run makes the folders that a dry run accepts: PATH and its parent.
     for path, fits in (("new/line", True), ("new/none/line", False)):
         if fits:
             printed = program.succeed("-n", config, f"output.path={path}").out
@@ -335,7 +336,8 @@ def batch_cuda_lower_tiles(program):
 
 @case
 def again(program):
-    """The same command does what is missing; what has another configuration or other data is moved aside, or replaced, and done anew."""
+    """The same command does missing shots. Files of another configuration or other data are moved aside, or replaced,
+    and done anew."""
     lines_ = [f"source.1.position='{5 + i} 8 10' source.1.wavelet=in.h5:/w" for i in range(4)]
     config = prepare(program, lines_, **{"output.every": 10, "maps.quantities": "min"})
     folder = program.folder / "out/line"
@@ -487,8 +489,8 @@ def thousand_rows(flat):
 
 
 def thousand(program, flat, kinds, **more):
-    """Shots by the thousand on 1, 2 and 4 groups through a signal, a model that is rewritten, a death and one more signal: in
-    the end every shot that can be done is there once, with the bits of a run of its own."""
+    """Thousands of shots on 1, 2 and 4 groups through a signal, a rewritten model, a death and another signal. At the
+    end every possible shot is done once, with the bits of a single run."""
     rows = thousand_rows(flat)
     config = prepare(program, [" ".join(f"'{word}'" for word in row) for row in rows], **more, **{"report.progress": "off"})
     names = [next((w[12:] for w in row if w.startswith("output.name=")), f"{i + 1:04d}") for i, row in enumerate(rows)]

@@ -52,8 +52,9 @@ FULL = "wave"  # three fields, absorbing layers, sources and receivers
 
 
 def compare(program, backend, transports, ways=None):
-    """`ways`: of ranks and overlap. As test_step has tried all of it in one process, transports and ways alternate: with FULL
-    each of them runs (on the host, where starting is quick, with RING too), and one transport runs the others."""
+    """`ways`: combinations of ranks and overlap. test_step tries all in one process, so transports and combinations
+    alternate. FULL runs each of them (on the host, where starts are quick, with RING too); one transport runs the
+    others."""
     for number, (name, changes) in enumerate(RUNS.items()):
         program.fresh()
         config = {**grid(program), **changes, "device.backend": backend, "device.kernel": "auto"}
@@ -134,7 +135,7 @@ def copied(program):
 
 @case
 def refused(program):
-    """What this machine or program cannot do is exit 1 and says why; `auto` says what it passed over."""
+    """A transport that this machine or program cannot do is exit 1 and says why; `auto` says what it skipped."""
     config = program.config({**grid(program), "equation.type": "jacobi"})
     program.fail(1, ["transport = ipc", "GPU"], config, "parallel.transport=ipc", np=2)
     program.fail(1, ["transport = cuda_aware", "GPU"], config, "parallel.transport=cuda_aware", np=2)

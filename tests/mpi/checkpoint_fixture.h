@@ -1,4 +1,4 @@
-/* What the tests of checkpoints share: a state of arrays of all kinds, divided among the ranks in several ways. */
+/* Shared by the tests of checkpoints: a state of arrays of all kinds, divided among the ranks in several ways. */
 #ifndef STENCIL_CHECKPOINT_FIXTURE_H
 #define STENCIL_CHECKPOINT_FIXTURE_H
 
@@ -200,7 +200,7 @@ static inline void store_byte(const image *m, size_t at) {
   assert_true(fd >= 0 && pwrite(fd, m->bytes + at, 1, (off_t)at) == 1 && close(fd) == 0);
 }
 
-/* Opens the checkpoint and reads all. What is not refused must be what was written. Returns the error's id. */
+/* Opens the checkpoint and reads all. It must be refused or equal what was written. Returns the error's id. */
 static inline int judge(fixture *x, const char *name, int64_t step, error *e) {
   checkpoint c;
   state s;

@@ -1,4 +1,4 @@
-/* What the tests of field I/O share: a folder of their own, a field of random values, sources and sinks. */
+/* Shared by the tests of field I/O: a folder, a field of random values, sources and sinks. */
 #ifndef STENCIL_FIELD_FIXTURE_H
 #define STENCIL_FIELD_FIXTURE_H
 

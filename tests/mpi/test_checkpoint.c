@@ -74,7 +74,7 @@ TEST_OF(test_same_bytes, fixture *x) {
   }
 }
 
-/* What a plain HDF5 reader finds: contiguous arrays, and the sums of their rows. */
+/* A plain HDF5 reader finds contiguous arrays, and the sums of their rows. */
 TEST_OF(test_layout, fixture *x) {
   static unsigned char found[ROW_MAX * 3 * 8], expected[sizeof found];
   state s;
@@ -174,8 +174,8 @@ TEST_OF(test_rotation, fixture *x) {
   assert_int_equal(count_files(x, path), others + 2);
 }
 
-/* Half-written files of this process or of one that is gone are removed at once, those of others when they are old: when a run
- * begins, and when it writes. */
+/* When a run begins, and when it writes, half-written files of this or an ended process are removed at once, those of
+ * others when they are old. */
 TEST_OF(test_abandoned, fixture *x) {
   char name[256], host[65];
   const char *path = text_of("%s/stale", x->folder);

@@ -3,7 +3,7 @@
 #include "checkpoint_fixture.h"
 #include "io/checkpoint/checkpoint_internal.h"
 
-/* One byte is not what it was, somewhere in the file. */
+/* One byte of the file is changed. */
 TEST_OF(test_flips, fixture *x) {
   static image m;
   error e;

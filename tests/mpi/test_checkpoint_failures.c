@@ -7,8 +7,8 @@
 
 enum { KILLS = 60 };
 
-/* The source or the sink of one rank fails, at its first row or its last: every rank gives the same message, the
- * checkpoint before is unchanged, and nothing else is left. */
+/* The source or sink of one rank fails at its first or last row. Every rank gives the same message, the checkpoint
+ * before is unchanged, and no other file is left. */
 TEST_OF(test_one_rank_fails, fixture *x) {
   const int which[] = {0, 5, 7};
   const char *path = text_of("%s/fails", x->folder);
@@ -137,7 +137,7 @@ TEST_OF(test_kill, fixture *x) {
     int status;
     assert_int_equal(kill(child, SIGKILL), 0);
     assert_int_equal(waitpid(child, &status, 0), child);
-    assert_true(WIFSIGNALED(status)); /* it has not ended by itself, on an error */
+    assert_true(WIFSIGNALED(status)); /* it has not ended early, on an error */
     checkpoint c;
     notes n = {0};
     OK(checkpoint_open(&c, &x->alone, &(checkpoint_search){NULL, path, -1, note_skipped, &n}, &E));

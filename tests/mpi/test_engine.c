@@ -233,7 +233,7 @@ TEST(engines_run_at_the_same_time) {
   run_alone("wave", "own", 7);
   run_alone("jacobi", "own", 0);
   if (rank == 0)
-    for (int i = 0; i < 3; i++) { /* those of a run with output.every */
+    for (int i = 0; i < 3; i++) { /* the steps of a run with output.every */
       char path[TEXT];
       snprintf(path, TEXT, "%s/wave.own.%08d.hdf", folder, 5 * i);
       assert_int_equal(unlink(path), 0);

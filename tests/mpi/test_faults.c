@@ -13,7 +13,7 @@ typedef enum fault {
   DROP_WAIT_BOUNDARY, /* boundary kernels start before the interior of the step before is done */
   DROP_WAIT_INTERIOR, /* the interior kernel starts before the boundary of the step before is done */
   DROP_SYNC_BOUNDARY, /* MPI reads the bounce buffers before the copies to them are done */
-  DROP_SYNC_PIECES,   /* likewise, or the neighbour does, piece by piece */
+  DROP_SYNC_PIECES,   /* the same, piece by piece, here or at the neighbour */
   DROP_AWAIT,         /* nobody waits for the neighbours' planes */
   EARLY_SIGNAL,       /* planes are announced before they are there */
 } fault;
@@ -38,7 +38,7 @@ static void nap(const kernel_args *args, int part, int parts) {
 }
 static const kernel NAP = {.name = "nap", .backend = BACKEND_HOST, .host = nap};
 
-/* What is launched on this stream next comes late. */
+/* Delays the next launch on this stream. */
 static int f_delay(device *d, int s, error *e) {
   return s == with.late ? own->launch(d, s, &NAP, &(kernel_args){.z_end = 1}, e) : 0;
 }

@@ -226,7 +226,7 @@ TEST_OF(test_one_rank_fails, fixture *x) {
   }
 }
 
-/* What HDF5 may ask of the driver for its own records: it reads back what it wrote, and 0 where nothing was written. */
+/* HDF5 may read its own records through the driver: it reads what it wrote, and 0 elsewhere. */
 TEST_OF(test_driver_reads, fixture *x) {
   enum { ROWS = 128 }; /* more bytes than HDF5 keeps in a buffer of its own */
   const hsize_t shape[] = {ROWS, POINTS};

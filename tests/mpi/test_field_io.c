@@ -30,7 +30,7 @@ static void write_then_read(fixture *x, const slab *s, const char *path, const i
   assert_int_equal(sink.moved, s->nz);
 }
 
-/* What a plain HDF5 reader finds in /u is the same for every mode and rank count. */
+/* A plain HDF5 reader finds the same /u for every mode and number of ranks. */
 static void check_values(fixture *x, const char *path) {
   static float values[POINTS];
   if (x->rank) return;

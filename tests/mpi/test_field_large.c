@@ -7,8 +7,8 @@ enum { LARGE_NX = 1600, LARGE_NY = 1400, LARGE_NZ = 1000, PERIOD = 8, SPARSE_PLA
 _Static_assert((uint64_t)LARGE_NX *LARGE_NY *LARGE_NZ > (UINT64_C(1) << 31),
                "larger than 32-bit signed numbers");
 
-/* Repeats itself within a row, which gzip likes; but a few points of every plane are marked with its number, others at
- * other places: a plane or a row that ends up anywhere else is seen. */
+/* Repeats within a row, which compresses well. A few points of every plane, at different places, have its number, so
+ * that misplaced planes and rows are detected. */
 static float base_value(int x) {
   return 0.5f + (float)(x % PERIOD);
 }

@@ -89,8 +89,8 @@ static float linear_values(int64_t step, int z, int y, int x) {
 
 static bool wraps; /* are all axes periodic? */
 
-/* This step's field as it is after an exchange: own planes and those of the neighbours; NaN elsewhere, such as in ghosts
- * along x and y. */
+/* This step's field after an exchange: own planes and those of the neighbours; NaN elsewhere, in ghosts along x and y
+ * too. */
 static void load_field(const slab *b, float *memory, float *staging, int64_t step, field_values *values) {
   for (size_t i = 0; i < slab_floats(b); i++) staging[i] = NAN;
   for (int z = -RADIUS; z < b->nz + RADIUS; z++)
@@ -242,7 +242,7 @@ static void check_held(const receivers *r, recording how) {
   if (how.held) check_empty();
 }
 
-/* What a checkpoint keeps of traces comes back to other receivers, which the next samples follow. */
+/* Restores a checkpoint's traces to other receivers, which then sample on. */
 static void check_restored(sampler *m) {
   receivers *r = m->of[0];
   checkpoint_array array;

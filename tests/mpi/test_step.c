@@ -33,7 +33,7 @@ static const unsigned char RULES_X[][2] = {{GHOST_KEEP, GHOST_KEEP}, {GHOST_ODD,
 /* Whole packs of 4 points a row, or vectors of 16, and not. */
 static const grid GRIDS_X[] = {{20, 17, 37}, {8, 5, 19}, {132, 11, 50}, {13, 9, 16}, {32, 7, 21}};
 
-/* Starts with what the rules ask of the first field. */
+/* Sets the ghosts of the first field by the rules. */
 static void set_rules(step_run *r, const unsigned char rules[FACE_COUNT]) {
   stepper *s = &r->stepper;
   memcpy(s->args.ghosts, rules, FACE_COUNT);

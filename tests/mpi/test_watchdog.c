@@ -1,7 +1,7 @@
-/* Whom the watchdog blames. Of N ranks each tells it, once, what it does, and does no more; then the watchdog ends the
- * job.   test_watchdog [apart] DOING,STEP,WAITING ...   one for each rank
- * apart: each rank is a group of its own, as in a survey. DOING: computes, checks, exchanges, agrees, or nothing that is
- * watched; STEP: steps done; WAITING: asleep, or looking again and again. CTest reads the message. */
+/* Tests which rank the watchdog blames. Each of N ranks reports its activity once and then waits; then the watchdog
+ * ends the job. test_watchdog [apart] DOING,STEP,WAITING ... one for each rank apart: each rank is a group of its own,
+ * as in a survey. DOING: computes, checks, exchanges, agrees, or nothing that is watched; STEP: steps done; WAITING:
+ * asleep, or looking again and again. CTest reads the message. */
 #include <mpi.h>
 #include <sched.h>
 #include <stdbool.h>

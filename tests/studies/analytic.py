@@ -58,7 +58,8 @@ def trapezoid(shape, boundary):
 
 
 def leapfrog_energy(before, after, dt, velocity, spacing, order, boundary):
-    """What the leapfrog conserves exactly between two steps: |u' - u|^2 / (2 v^2 dt^2) - <u', laplacian u> / 2."""
+    """The quantity that the leapfrog conserves exactly between two steps: |u' - u|^2 / (2 v^2 dt^2) - <u', laplacian u>
+    / 2."""
     density = ((after - before) / (velocity * dt))**2 - after * laplacian(before, spacing, order, boundary)
     return 0.5 * (trapezoid(before.shape[-3:], boundary) * density).sum((-3, -2, -1))
 
@@ -87,7 +88,7 @@ def point_source(t, source, receiver, spacing, velocity, f0):
 
 
 def spread_source(t, source, receiver, spacing, velocity, f0):
-    """Likewise where source and receiver are spread trilinearly: the weighted sum over the grid points of both."""
+    """The same where source and receiver are spread trilinearly: the weighted sum over the grid points of both."""
     return sum(ws * wr * point_source(t, s, r, spacing, velocity, f0)
                for s, ws in corners(source, spacing) for r, wr in corners(receiver, spacing))
 

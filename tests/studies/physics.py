@@ -48,7 +48,7 @@ def space_wave(program):
 
 @case
 def space_heat(program):
-    """Likewise for decaying modes."""
+    """The same for decaying modes."""
     converges_in_space(program, "heat")
 
 
@@ -81,8 +81,8 @@ def source(program):
 
 @case
 def dispersion(program):
-    """What the step of second order in time does to traces is removed: 100 wavelengths in 1D, and from a field at rest; where
-    it cannot be, it is kept and the log says why."""
+    """The dispersion of the time step is removed from traces: over 100 wavelengths in 1D, and from a field at rest.
+    Where that is impossible it is kept, and the log says why."""
     for points, every, limit in ((10, 1, 2e-3), (10, 2, 2e-3), (25, 1, 5e-4)):
         found, traces, said, _ = study_waves.far(program, points, every)
         below(f"{points} points per wavelength, every {every}: error of time", found, limit)
@@ -127,8 +127,8 @@ def same_traces(program, keys, positions, np_=0):
 
 @case
 def signals(program):
-    """Sources from datasets: those of as many sections; the same bits on any number of ranks; with times; after a restart;
-    imposed ones are what the field is."""
+    """Sources from datasets equal those of as many sections: the same bits on any number of ranks, with times, after a
+    restart. The field equals imposed values."""
     shape, steps, count, dt = (28, 20, 24), 60, 40, 0.0015
     random, t = np.random.default_rng(1), np.arange(60) * 0.0015
     places, wave = random.random((count, 3)) * [230, 199, 270], lambda t: np.stack(

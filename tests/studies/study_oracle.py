@@ -105,7 +105,7 @@ def compare_gradient(program, order, faces, every=1, removed=False, also=(), **o
 
 
 def absorption(program, loss, velocity, dt, rng):
-    """What the oracle's problem gets, and keys: a random field of `key`, whose strongest loss is this."""
+    """Arguments of the oracle's problem, and keys: a random field of `key` with this strongest loss."""
     (key, strongest, count, y), w0 = loss, 2 * np.pi * F0
     field = (strongest * (1 + 4 * rng.random(velocity.shape)) if key == "quality" else strongest * rng.random(velocity.shape)).astype(np.float32)
     write_field(program.folder / "loss.h5", field, "l")

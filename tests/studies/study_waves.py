@@ -211,8 +211,8 @@ def disc(z, x):
 
 
 def scattered(program, inside, ratio, velocity, averaging, averages, degrees=0, finer=1, points=10):
-    """What a 2D medium adds to the field at a frequency of `points` per wavelength: complex amplitudes at 9 receivers on the
-    source's side and 9 beyond, in a grid so many times finer. Nothing comes back from faces in time."""
+    """The scattered field of a 2D medium at a frequency of `points` per wavelength: complex amplitudes at 9 receivers
+    on the source's side and 9 beyond, in a grid so many times finer. No reflection from faces arrives in time."""
     n, f0, a = 200 * finer + 1, VELOCITY / (points * SPACING), np.radians(degrees)
     place = lambda along, deep: SPACING * np.array([100 + along * np.cos(a) + deep * np.sin(a), 0, 100 - along * np.sin(a) + deep * np.cos(a)])
     receivers = [place(along, deep) for deep in (-30, 30) for along in np.arange(-24, 25, 6)]
@@ -285,7 +285,7 @@ def energy(program, boundary, steps, stride, shape=(13, 12, 11)):
 
 def mean_of_wave(program, boundary, spacing, order, steps):
     """Relative change of the mean (neumann: with the trapezoidal rule) of a wave that begins at rest in a closed box of
-    one velocity, where it stays what it was."""
+    one velocity. The exact mean is constant."""
     shape = (16, 15, 14)
     begin = np.random.default_rng(4).random(shape, np.float32)
     write_field(program.folder / "in.h5", begin, "u")

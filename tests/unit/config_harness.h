@@ -1,4 +1,4 @@
-/* What the tests of the configuration share: config files in a folder of their own, loaded and checked. */
+/* Shared by the tests of the configuration: config files in a folder, loaded and checked. */
 #ifndef STENCIL_CONFIG_HARNESS_H
 #define STENCIL_CONFIG_HARNESS_H
 
@@ -60,7 +60,7 @@ static inline config expect_taken(const char *text, const char *override) {
 
 static bool seen[ERROR_COUNT]; /* messages provoked so far */
 
-/* What a message that begins with & stands for: one about the key of the override; @ at its end is the override's value. */
+/* Expands a message that begins with &: it is about the override's key; @ at its end is the override's value. */
 static inline void whole_message(char whole[1024], const char *override, const char *message) {
   const char *value = strchr(override, '=') + 1, *dot = value - 1;
   const size_t ends = message[strlen(message) - 1] == '@';

@@ -1,5 +1,5 @@
-/* Random ghost rules for tests of kernels, and what they require of a field. kernels/ghosts.h goes from a point to its
- * images; this goes from a ghost to the point it is an image of. */
+/* Random ghost rules for tests of kernels, and the fields that they require. kernels/ghosts.h finds a point's images;
+ * this finds the point of a ghost. */
 #ifndef STENCIL_TEST_GHOST_RULES_H
 #define STENCIL_TEST_GHOST_RULES_H
 
@@ -65,7 +65,7 @@ static inline void rules_image(const slab *s, const kernel_args *a, int face, fl
       }
 }
 
-/* What a launch does to ghosts, applied to a field whose own points of planes [z_begin, z_end) it has computed. */
+/* Sets the ghosts of a field as a launch does that has computed own points of planes [z_begin, z_end). */
 static inline void rules_apply(const slab *s, const kernel_args *a, float *field) {
   rules_hold(s, a, field);
   for (int face = 0; face < FACE_COUNT; face++) rules_image(s, a, face, field);

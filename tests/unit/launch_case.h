@@ -1,5 +1,5 @@
-/* One launch of a kernel with random inputs, and the answer of the reference. Own points and ghosts of the inputs are
- * random and everything else is NaN; outputs are NaN before, or with more time levels than one random at own points. */
+/* One launch of a kernel with random inputs, and the result of the reference. Inputs are random at own points and
+ * ghosts, NaN elsewhere. Outputs are NaN before; with several time levels they are random at own points. */
 #ifndef STENCIL_LAUNCH_CASE_H
 #define STENCIL_LAUNCH_CASE_H
 
@@ -64,7 +64,7 @@ static inline void set_args(launch_case *c, bool rules, int z_begin, int z_end, 
   }
   for (int i = 0; i < EQUATION_MEDIA; i++) c->args.scale[i] = test_random(random);
   if (rules) random_rules(&c->args, random);
-  for (int i = 0; i < EQUATION_MEDIA; i++) /* else scale is the medium */
+  for (int i = 0; i < EQUATION_MEDIA; i++) /* NULL: scale is the medium */
     c->args.medium[i] = (s->nx + s->ny + z_end + i) % 4 ? c->medium[i] : NULL;
 }
 
@@ -107,7 +107,7 @@ static inline void free_case(launch_case *c) {
   }
 }
 
-/* Sets the padding (between the ghosts of a row and those of the next) to what is expected, since a kernel may write
+/* Sets the padding (between the ghosts of a row and those of the next) to the expected values, since a kernel may write
  * it. */
 static inline void forgive_padding(const launch_case *c, const float *expected) {
   const slab *s = &c->s;

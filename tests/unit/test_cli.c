@@ -113,7 +113,7 @@ TEST(test_help_and_version_need_no_config) {
   assert_int_equal(expect_taken("--version", &copy).action, CLI_VERSION);
 }
 
-/* What a form of --help (or with FORM_VERSION, FORM_EXAMPLE + equation: what those) prints; the caller frees it. */
+/* The output of a form of --help, of FORM_VERSION, or of FORM_EXAMPLE + equation; the caller frees it. */
 enum { FORM_VERSION = 100, FORM_EXAMPLE = 200 };
 static char *printed(int form) {
   char *text = NULL;

@@ -41,7 +41,7 @@ TEST(test_syntax) {
       {"[grid]\r\nnx = 1\r\n\r\nny = b\r\n", NULL, "t.ini:4: [grid] ny: expected an integer >= 1, got 'b'"},
       {"\xEF\xBB\xBF[grid]\nnx = c\n", NULL, "t.ini:2: [grid] nx: expected an integer >= 1, got 'c'"},
       {"\xEF\xBB\xBF; c\n[grid]\nnx = d\n", NULL, "t.ini:3: [grid] nx: expected an integer >= 1, got 'd'"},
-      /* what looks like a continuation is a line of its own */
+      /* an indented line is no continuation */
       {"[grid]\nnx = 4\n    ny = e\n", NULL, "t.ini:3: [grid] ny: expected an integer >= 1, got 'e'"},
       {"[grid]\nnx = 4\n    5\n", NULL, "t.ini:3: expected [section] or key = value, got '5'"},
   };

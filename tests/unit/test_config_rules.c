@@ -70,7 +70,7 @@ TEST(test_positions_on_faces) {
                  "&: receiver 2 of 2, at 0.30001 0 0 is outside the grid, where x is from 0 to 0.3");
 }
 
-/* What a gradient cannot be of, and sizes of memory. */
+/* Refused gradients, and sizes of memory. */
 TEST(test_gradient) {
 #define GRADIENT WAVE "[gradient]\nobserved = d.h5:/u\n[receivers]\npoints = 7 8 9\n"
   static const refused cases[] = {

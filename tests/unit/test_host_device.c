@@ -1,4 +1,4 @@
-/* What the host device does beyond the rules that test_device.c tests on every backend. */
+/* The host device's own behaviour; test_device.c tests the rules of every backend. */
 #include "test.h"
 #include "kernels/host_range.h"
 #include "device/device.h"

@@ -22,7 +22,7 @@ static void run_instruction_sets(launch_case *c) {
   }
 }
 
-/* The same by parts, as a wavefront does them, that ask ahead: what is asked for changes no bit. */
+/* The same in parts with prefetches, as in a wavefront: prefetches change no bit. */
 static void run_parts(launch_case *c) {
   const host_range all = {0, c->s.ny, c->args.z_begin, c->args.z_end};
   const host_isa *isa;
@@ -219,9 +219,9 @@ TEST(every_kernel_and_rule) {
   for (int i = 0; i < devices; i++) test_device_close(&d[i]);
 }
 
-/* A block's groups ask once for each row that the next planes are read at: those of the block and four beside it on
- * either side. The last row of a column asks for the first one of the next column, that of the last column for the first
- * one of the planes after these, where the first column begins. */
+/* A block's groups prefetch each row of the next planes once: those of the block and four on either side. The last row
+ * of a column prefetches the first row of the next column; in the last column that of the next planes, where the first
+ * column begins. */
 static void check_column(int column, int columns) {
   enum { PITCH = 96, PLANE = 40 * PITCH, Z = 8 };
   static float field[16 * PLANE];

@@ -20,7 +20,7 @@ static void page_open(page *p, bool redraw) {
   assert_non_null(p->log.to = open_memstream(&p->text, &p->length));
 }
 
-/* What has been written is this. */
+/* Checks the text written so far. */
 static void assert_page(page *p, const char *expected) {
   assert_int_equal(fflush(p->log.to), 0);
   assert_string_equal(p->text, expected);

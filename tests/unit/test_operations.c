@@ -180,7 +180,7 @@ static void make_places(const kernel_args *a, source_lists *l, uint64_t *seed) {
   }
 }
 
-/* Those of tile (z, y, x), in their order. */
+/* Adds the parts of tile (z, y, x), in order. */
 static void make_tile(const kernel_args *a, source_lists *l, int z, int y, int x, int *parts) {
   const int first = *parts, number = l->count;
   for (int i = 0; i < PLACES; i++) {
@@ -399,7 +399,7 @@ static void receivers_interpolate(bool host) {
   }
 }
 
-/* --- what the way back takes from mu ------------------------------------------------------------------------------ */
+/* --- surplus ------------------------------------------------------------------------------------------------------ */
 
 enum { ROUNDS = 3, TERMS = 2 };
 

@@ -1,5 +1,5 @@
-/* The plan of the way back (propagator/plan.h), followed as adjoint.c does: every field is in the ring when it is needed, in budgets
- * that are kept, with as many steps done again as the plan says. */
+/* The adjoint's plan (propagator/plan.h), followed as adjoint.c does: every field is in the ring buffer when it is
+ * needed, within the budgets, with as many steps done again as planned. */
 #include "propagator/plan.h"
 #include <string.h>
 #include "test.h"
@@ -10,7 +10,7 @@ static const plan_need NEED = {.field = 2, .state = 5};
 typedef struct way {
   plan p;
   int64_t state[PLAN_TIERS][FIELDS]; /* the steps whose states are in the tiers, */
-  int64_t shared[BYTES]; /* and of what the memory of the ring is: a field's step, or -2 - a state's */
+  int64_t shared[BYTES]; /* and content of the ring buffer's memory: a field's step, or -2 - a state's */
   int64_t again;
 } way;
 

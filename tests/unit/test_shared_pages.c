@@ -57,7 +57,7 @@ static int descriptors(void) {
   return count;
 }
 
-/* Runs in a process of its own: it reads the lender's values, and the lender sees what it writes, until it leaves.
+/* The borrower, in a separate process: it reads the lender's values, and the lender sees its writes, until it leaves.
  * Returns 0, or the number of the check that failed. */
 static int borrow_and_answer(const lent_file *lent) {
   error e = {0};
