@@ -281,7 +281,7 @@ enum output_file { OUTPUT_XDMF, OUTPUT_PARAVIEW, OUTPUT_TRACES, OUTPUT_MAPS, OUT
 extern const char *const OUTPUT_ENDINGS[]; /* ends with a NULL */
 /* Does this run write it? Lists: always, as if it saved fields. */
 bool config_writes(const config *c, enum output_file which);
-/* What [maps] quantities may name, and whether it names number i of these. */
+/* The words of [maps] quantities; whether they name number i. */
 enum { MAP_QUANTITIES = 3 };
 extern const char *const MAP_NAMES[MAP_QUANTITIES];
 bool config_maps(const config *c, int quantity);

@@ -4,7 +4,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-/* What all checks need. */
+/* The context of all checks. */
 typedef struct checker {
   const config *c;
   const config_entries *all;
@@ -20,7 +20,7 @@ static const char *check_place(checker *k, const config_block *given, const char
   return k->place;
 }
 
-/* The same of a key that is not of a source. */
+/* The same for a key that is not of a source. */
 static const char *check_at(checker *k, const char *section, const char *name) {
   return check_place(k, k->all->blocks[0], section, name);
 }

@@ -115,7 +115,7 @@ typedef struct config_entries {
   int count;
 } config_entries;
 
-/* What config_open has read. */
+/* The entries that config_open has read. */
 struct config_given {
   char file[CONFIG_TEXT];
   config_entries all;

@@ -57,7 +57,7 @@ static void print_points(FILE *to, const config *c, const config_key *key) {
   }
 }
 
-/* Of the kinds whose field is a number: itself, or the word that stands for it. */
+/* Prints a number, or the word that stands for it. */
 static void print_word(FILE *to, const config_key *key, int64_t number) {
   if (key->choices)
     fprintf(to, "%s", config_choice(key->choices, (int)number)->name);
@@ -103,7 +103,8 @@ static bool print_wants(const config *c, const source_config *source, const conf
   return !key->only_with || key->only_with->holds(c, source);
 }
 
-/* What to print: `c`; where a survey's entries are `given`, keys that shots may change as these have them. */
+/* The keys to print: those of `c`; with a survey's entries `given`, keys that shots may change are printed from
+ * these. */
 typedef struct printing {
   FILE *to;
   const config *c;

@@ -122,7 +122,7 @@ static bool shots_differs(const shot_line *s) {
   return false;
 }
 
-/* What concerns this shot and the first one. */
+/* Checks of this shot against the first one. */
 static int shots_check_pair(const shot_lines *all, const shot_line *s, const config *c, const config *first,
                             error *e) {
   const bool given = c->gradient_residual[0];

@@ -56,8 +56,8 @@ typedef struct files_parts {
 /* Gives each group its own files, which a data server serves too. *group: its `access` is NULL on ranks of no group.
  * *first: for the first rank alone. files_close them. Collective over the computing ranks of `f`, agreed. */
 int files_split(const files *f, files_parts parts, files *group, files *first, error *e);
-/* FILES_SPLIT. The server takes part in all groups in order, so `opened` has one element more than there are groups. Of
- * another rank, its group's files come first, then those of the first rank. */
+/* FILES_SPLIT. The server takes part in all groups in order, so `opened` has one element more than there are groups.
+ * Another rank has its group's files first, then those of the first rank. */
 int files_open_parts(const files *f, files_parts parts, files *opened, error *e);
 
 /* The kinds of requests: the function that performs each, and the members that it needs. */

@@ -98,7 +98,7 @@ static inline bool equation_knows(enum equation equation, enum medium medium) {
   return equation_medium_index(equation, medium) >= 0 ||
          (medium >= MEDIUM_DENSITY && equation_has(equation, HAS_TERMS));
 }
-/* Which of the equation's media this is; -1: none. */
+/* The number of a medium among the equation's; -1: none. */
 static inline int equation_medium_index(enum equation equation, enum medium medium) {
   for (int i = 0; i < EQUATIONS[equation].media; i++)
     if (EQUATIONS[equation].medium[i] == medium) return i;

@@ -93,7 +93,7 @@ typedef void host_kernel(const kernel_args *args, int part, int parts);
  * cudaErrorNotSupported, also for no planes: this GPU, the driver or the program's code lacks what the kernel needs. */
 typedef int cuda_kernel(const kernel_args *args, void *stream);
 
-/* What a kernel can do. */
+/* The abilities of a kernel. */
 enum kernel_flags {
   KERNEL_WAVEFRONT = 1, /* launches over chunks of planes can advance several steps a pass (wavefront.h) */
   KERNEL_ORACLE = 2,    /* written to be read, not to be fast: `auto` does not measure it */

@@ -189,7 +189,7 @@ static bool atomic_abandoned(const char *file, const char *ending) {
   return stat(file, &s) == 0 && S_ISREG(s.st_mode) && time(NULL) - s.st_mtime > ABANDONED_SECONDS;
 }
 
-/* What follows PATH and one of the endings in the name of a file; NULL where it does not begin so. */
+/* The part of a file's name after PATH and one of the endings; NULL where it does not begin so. */
 static const char *atomic_after(const char *path, const char *const endings[], const char *file) {
   const char *rest = path_rest(path, file);
   for (; rest && *endings; endings++)

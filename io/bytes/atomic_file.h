@@ -40,10 +40,10 @@ int path_ground(const char *path, int most, char ground[FILE_NAME]);
 int path_name(char name[FILE_NAME], const char *path, const char *ending, error *e);
 /* PATH.SSSSSSSS and `extension`; likewise. */
 int path_step_name(char name[FILE_NAME], const char *path, int64_t step, const char *extension, error *e);
-/* What follows the last part of `path` at the beginning of the name of a file; NULL where it does not begin so. */
+/* The part of a file's name after the last part of `path`; NULL where it does not begin so. */
 const char *path_rest(const char *path, const char *file);
-/* What follows BASE.SSSSSSSS and `extension`, where BASE is the last part of `path`, at the beginning of the name of a
- * file; NULL where it is no such name. */
+/* The part of a file's name after BASE.SSSSSSSS and `extension`, where BASE is the last part of `path`; NULL where it
+ * is no such name. */
 const char *path_step(const char *path, const char *extension, const char *file, int64_t *step);
 
 /* The number N of a file named like PATH.oldN.*, or 0. */

@@ -1,4 +1,4 @@
-/* What every file that a run writes says of that run. */
+/* The metadata of a run, in every file that it writes. */
 #ifndef STENCIL_RUN_META_H
 #define STENCIL_RUN_META_H
 

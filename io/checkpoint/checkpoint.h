@@ -44,7 +44,7 @@ typedef struct checkpoint_meta {
   const char *keys;
 } checkpoint_meta;
 
-/* Whose a checkpoint is, and how new it is. The header holds it. */
+/* The owner and the age of a checkpoint. The header holds it. */
 typedef struct checkpoint_mark {
   uint64_t run;       /* a restart takes over that of its checkpoint */
   uint64_t process;   /* of the process that wrote it */
@@ -84,7 +84,7 @@ typedef struct checkpoint {
 /* Called on every rank with the reason why a file cannot be used; it begins with the file's name. */
 typedef void checkpoint_skipped(void *context, const char *reason);
 
-/* Which checkpoint is looked for. */
+/* The search for a checkpoint. */
 typedef struct checkpoint_search {
   const char *file;            /* this one; or NULL: the newest of */
   const char *path;            /* PATH.*.h5, the one that was written last, that can be opened */

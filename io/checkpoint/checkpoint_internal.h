@@ -23,7 +23,7 @@ typedef struct checkpoint_header {
   checkpoint_array arrays[CHECKPOINT_ARRAYS];
 } checkpoint_header;
 
-/* As the header spells them. */
+/* Names of the types in the header. */
 extern const char *const CHECKPOINT_TYPE_NAMES[CHECKPOINT_TYPES];
 
 /* Bytes of that many rows of an array; UINT64_MAX for more than that. */
@@ -55,7 +55,7 @@ typedef struct checkpoint_list {
   int aside;      /* the greatest number of those that have been moved aside, or 0 */
 } checkpoint_list;
 
-/* Those there are, whatever their state. A folder that is not there holds none. Free with checkpoint_list_free. */
+/* All checkpoints, whatever their state. A folder that is not there holds none. Free with checkpoint_list_free. */
 int checkpoint_list_files(checkpoint_list *list, const char *path, error *e);
 void checkpoint_list_free(checkpoint_list *list);
 

@@ -69,7 +69,7 @@ typedef struct checkpoint_writer {
   checkpoint_list before; /* the checkpoints that exist */
 } checkpoint_writer;
 
-/* What writing these arrays needs on disk. */
+/* The disk space for a checkpoint of these arrays. */
 static uint64_t checkpoint_write_bytes(const checkpoint_array *arrays, int count) {
   uint64_t bytes = 1 << 18; /* attributes, HDF5's own records, and what lies between arrays */
   for (int i = 0; i < count; i++) {
@@ -90,7 +90,7 @@ static uint64_t checkpoint_write_place(new_hdf5 *f, const checkpoint_array *a, h
   return dataset_write(f, &d);
 }
 
-/* What its content needs. */
+/* The context of checkpoint_write_content. */
 typedef struct checkpoint_content {
   const checkpoint_meta *meta;
   checkpoint_header *header;

@@ -24,7 +24,7 @@ enum { ATTRIBUTE_TEXT = 256 };
 int attribute_get_numbers(hid_t object, const char *name, int most, double values[], char why[HDF5_TEXT]);
 int attribute_get_text(hid_t object, const char *name, char text[ATTRIBUTE_TEXT], char why[HDF5_TEXT]);
 
-/* What follows puts something into a new file, or, after a failure, which *f then holds, nothing. */
+/* The next functions write to a new file, or nothing after a failure, which *f then holds. */
 
 /* Attributes of an object of this name: `count` values, or a scalar for 0. */
 void attribute_int64(new_hdf5 *f, const char *object, const char *name, int count, const int64_t *values);
@@ -66,7 +66,7 @@ field_grid field_grid_of(const field_meta *m, const slab *s);
 typedef struct dataset_words {
   const char *units, *long_name;
 } dataset_words;
-/* What values of u say. */
+/* The units and the long name of u. */
 dataset_words field_words(const run_meta *m);
 
 enum { DATASET_RANK = 5 };

@@ -1,4 +1,4 @@
-/* What an input dataset measures, and which of its numbers are no values. */
+/* The quantity of an input dataset, and the numbers that are no values. */
 #ifndef STENCIL_QUANTITY_H
 #define STENCIL_QUANTITY_H
 

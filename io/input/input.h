@@ -8,7 +8,7 @@
 #include "io/hdf5/io_internal.h"
 #include "io/hdf5/quantity.h"
 
-/* Which datasets a name may mean: how many axes they have, and how a message calls them. */
+/* The kind of dataset that a name may mean: its number of axes, and its name in messages. */
 typedef struct dataset_kind {
   int rank_min, rank_max;
   const char *name; /* "3D" */
@@ -39,7 +39,7 @@ int input_check_file(const char *file, const char *shown, error *e);
 /* Opens dataset `name`, FILE:/path, of this kind, and checks all but its values; where links lead to it, it ends as what
  * these name. input_close in any case. `checked`: see input. Not collective. */
 int input_open(input *in, const char *name, dataset_kind kind, bool checked, error *e);
-/* The same of the dataset in->path of in->file, but for its shape. */
+/* The same for the dataset in->path of in->file, except its shape. */
 int input_open_place(input *in, error *e);
 /* A block of a dataset, and what its numbers are in memory. */
 typedef struct input_block {

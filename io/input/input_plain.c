@@ -1,5 +1,5 @@
-/* Are a dataset's numbers values in SI units as they are? Attributes say so, as in netCDF (CF conventions). What needs
- * arithmetic is refused: jobs/convert.py does it. */
+/* Are a dataset's numbers values in SI units as they are? Attributes say so, as in netCDF (CF conventions). Values that
+ * need arithmetic are refused: jobs/convert.py converts them. */
 #include <math.h>
 #include <regex.h>
 #include <string.h>
@@ -120,8 +120,8 @@ static void plain_add_missing(missing_values *m, double first, double last, cons
   snprintf(r->attribute, sizeof r->attribute, "%s", attribute);
 }
 
-/* What netCDF fills with where a file names no other value. HDF5 knows it as the dataset's fill value, which other writers
- * may have set to a value that they mean. */
+/* netCDF's fill values where a file names no other. HDF5 knows it as the dataset's fill value, which other writers may
+ * have set to a value that they mean. */
 static int plain_find_default(const input *in, missing_values *m, error *e) {
   static const double defaults[] = {
       9.9692099683868690e+36, -32767, 65535, -2147483647, 4294967295, -9223372036854775806.0,

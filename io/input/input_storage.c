@@ -1,4 +1,4 @@
-/* Whether a dataset holds plain numbers, all of which are there. */
+/* Checks that a dataset holds plain numbers, and all of them. */
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>

@@ -218,7 +218,7 @@ static void gradient_find_fields(gradient_inputs *a, gradient_input *from, field
   }
 }
 
-/* As many threads as have memory for sums and values of a block of planes. */
+/* Limits the threads by the memory for sums and values of a block of planes. */
 static void gradient_limit_threads(const gradient_inputs *a, io_access *access) {
   const size_t plane = (size_t)a->slab.ny * (size_t)a->slab.nx, block = ADDED_BYTES / sizeof(float),
                bytes_a_thread =

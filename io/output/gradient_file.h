@@ -7,7 +7,7 @@
 #include "io/hdf5/field_io.h"
 #include "io/bytes/rows.h"
 
-/* Which fields a file may have: /velocity, /initial, /image, /illumination. */
+/* The fields that a file may have: /velocity, /initial, /image, /illumination. */
 enum gradient_field {
   GRADIENT_VELOCITY,
   GRADIENT_INITIAL,

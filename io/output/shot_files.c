@@ -16,7 +16,7 @@ static enum shot_found shot_find_file(const char *name, const char *fingerprint)
   return same ? SHOT_DONE : SHOT_OTHER;
 }
 
-/* What two files say together. */
+/* The combined state of two files. */
 static enum shot_found shot_combine(enum shot_found a, enum shot_found b) {
   return a == SHOT_OTHER || b == SHOT_OTHER ? SHOT_OTHER : a == b ? a : SHOT_NEW;
 }

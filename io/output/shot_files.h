@@ -1,4 +1,4 @@
-/* Which shots of a survey are done. For one process alone, not collective. */
+/* Finds the shots of a survey that are done. For one process alone, not collective. */
 #ifndef STENCIL_SHOT_FILES_H
 #define STENCIL_SHOT_FILES_H
 

@@ -53,7 +53,7 @@ int space_taken(const char *path, const char *ending, const space_steps *which, 
   return e->id;
 }
 
-/* Which file of a run ends so? The lists of fields come first; OUTPUT_FILES: none. */
+/* The kind of file with this ending. The lists of fields come first; OUTPUT_FILES: none. */
 static enum output_file space_find(const char *rest) {
   enum output_file which = 0;
   while (which < OUTPUT_FILES && (!rest || strcmp(rest, OUTPUT_ENDINGS[which]) != 0)) which++;

@@ -20,7 +20,7 @@ int space_of(const char *path, disk_space *space, error *e);
 /* Exit 2, saying how much there is, unless `bytes` fit beside the file `name`, which is about to be written. */
 int space_check(const char *name, uint64_t bytes, error *e);
 
-/* Which steps' files count. */
+/* The steps whose files count. */
 typedef struct space_steps {
   bool all;
   int64_t first, last,
@@ -49,12 +49,12 @@ typedef struct space_aside {
   int traces; /* besides: that of the traces which the run's own are going to replace; 0: there are none */
 } space_aside;
 
-/* Of the fields, their lists, traces, maps and gradients under c->output_path, moves those aside that a run of `c` which
- * saves the steps `which` neither writes nor reads. Traces that it replaces at its end are moved until then: a run that is
- * killed leaves none that pass for its own. One that goes on from step which->first leaves the fields up to that, and the
- * lists, which are the run's own. What killed runs left half written goes. With `dry` only counts
- * them. A kill on the way loses nothing: each file has one name or the other. With [output] replace all stay as they are,
- * and once the run is over those that it does not write are deleted. */
+/* Moves fields, their lists, traces, maps and gradients under c->output_path aside that a run of `c`, which saves the
+ * steps `which`, neither writes nor reads. Traces that it replaces at its end are moved until then: a run that is
+ * killed leaves none that pass for its own. One that goes on from step which->first leaves the fields up to that, and
+ * the lists, which are the run's own. Half-written files of killed runs are deleted. With `dry` only counts them. A
+ * kill on the way loses nothing: each file has one name or the other. With [output] replace all stay as they are, and
+ * once the run is over those that it does not write are deleted. */
 int space_move_aside(const config *c, const space_steps *which, bool dry, space_aside *aside, error *e);
 
 #endif

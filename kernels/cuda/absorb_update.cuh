@@ -134,7 +134,7 @@ struct layer_update {
     w.put(sy.psi_out + at, psi_y, PACKS, points);
     w.put(sy.zeta + at, zeta_y, PACKS, points);
   }
-  /* What layers along the axes before this one add. */
+  /* Sets `sum` to the layer terms along x. */
   __device__ __forceinline__ void look_up(float sum[PACK], int t) const {
     float layer_term_x[PACK] = {};
     if (has_layer_term) stencil::load(layer_term_x, w.operand(t, LAYER_TERM));

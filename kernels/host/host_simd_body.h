@@ -68,7 +68,7 @@ INLINE void below(const vec_weights *w, const float *u, ptrdiff_t plane, const i
   }
 }
 
-/* Of planes z + 1 .. z + 4. */
+/* The part of planes z + 1 .. z + 4. */
 INLINE void above(const vec_weights *w, const float *u, ptrdiff_t plane, const int planes, const int vectors,
                   vec acc[GROUP][VECTORS]) {
   const float *at = u + plane;
@@ -87,7 +87,7 @@ INLINE void above(const vec_weights *w, const float *u, ptrdiff_t plane, const i
   }
 }
 
-/* Of one plane: the neighbours along y and x; of flat rows (kernel_args.flat) those along x. */
+/* The part of the point's own plane: neighbours along y and x; for flat rows (kernel_args.flat) only along x. */
 INLINE void within(const vec_weights *w, const float *u, ptrdiff_t row, const bool flat, const int vectors,
                    vec acc[VECTORS]) {
   const float *lower = u, *upper = u;

@@ -45,7 +45,7 @@ typedef struct wavefront_receivers {
   const point_weights *places;
   const int *row;         /* of each: the highest that it reads */
   const int *layer_begin; /* 2 nz + 1: the first of each layer */
-  /* Of each receiver, after each step but the last; NULL: not sampled then. */
+  /* A row for each step but the last, a sample for each receiver; NULL: not sampled then. */
   float *samples[WAVEFRONT_DEPTH_MAX];
 } wavefront_receivers;
 

@@ -13,7 +13,7 @@ extern "C" int absorb_cuda_before(const absorb_args *args, void *stream);
  * alone. */
 extern "C" int absorb_cuda_others(const absorb_args *args, void *stream);
 
-/* What brings a kernel and the layers of its points (kernel.layers). */
+/* An operation for a kernel and the layers of its points (kernel.layers). */
 static constexpr operation absorb_operation(const char *name, cuda_operation *cuda) {
   operation o = {};
   o.name = name, o.args_bytes = sizeof(absorb_args), o.cuda = cuda;

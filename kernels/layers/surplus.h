@@ -56,7 +56,7 @@ GHOSTS_INLINE int surplus_between(int at, int least, int most) {
   return at < least ? least : at > most ? most : at;
 }
 
-/* Of the planes [begin, end). */
+/* The region of planes [begin, end). */
 GHOSTS_INLINE surplus_region surplus_region_of(const surplus_layers *s, int begin, int end) {
   const absorb_axis *x = &s->axis[0], *y = &s->axis[1], *z = &s->axis[2];
   const ptrdiff_t nx = s->nx, rows = y->lo + y->hi;
@@ -72,7 +72,7 @@ GHOSTS_INLINE ptrdiff_t surplus_count(const surplus_region *s, int begin, int z)
   return (z - begin - framed) * s->full + framed * s->frame;
 }
 
-/* Which point of its plane's it is. */
+/* The number of a layer point in its plane. */
 GHOSTS_INLINE ptrdiff_t surplus_in_plane(const surplus_layers *s, const surplus_region *region,
                                          absorb_point p) {
   const absorb_axis *x = &s->axis[0], *y = &s->axis[1];

@@ -318,7 +318,7 @@ typedef struct frame_args {
 } frame_args;
 extern const operation operation_frame;
 
-/* Of point (z, y, x), each -RADIUS or more, if it is a ghost. */
+/* Sets point (z, y, x), each -RADIUS or more, if it is a ghost. */
 GHOSTS_INLINE void frame_point(const frame_args *a, int z, int y, int x) {
   const bool own = z >= 0 && z < a->nz && y >= 0 && y < a->ny && x >= 0 && x < a->nx;
   const ptrdiff_t at = (ptrdiff_t)a->plane * z + (ptrdiff_t)a->pitch * y + x;

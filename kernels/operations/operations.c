@@ -56,7 +56,7 @@ static void operation_sample_host(const void *args, int part, int parts) {
                           host_range_begin(a->count, part + 1, parts));
 }
 
-/* Of points that do not look at each other: own ones, and `ghosts` on all sides of them. */
+/* Runs an operation on independent points: own ones, and `ghosts` on all sides of them. */
 #define POINTS(name, ghosts)                                                                                 \
   static void operation_##name##_host(const void *args, int part, int parts) {                               \
     const name##_args *a = args;                                                                             \

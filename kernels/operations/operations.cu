@@ -26,7 +26,7 @@ static __device__ __forceinline__ long long operation_all_threads() {
   return (long long)gridDim.x * BLOCK;
 }
 
-/* What sources give to point (z, y, x) of a tile. */
+/* The value that sources add to point (z, y, x) of a tile. */
 static __device__ __forceinline__ void inject_at(const inject_args &a, const source_tile &t, int y, int x) {
   float s = 0, imposed = NAN;
   bool any = false;
@@ -65,7 +65,7 @@ static __device__ __forceinline__ void sample_weights(const float *from, float w
   w[4] = high.x, w[5] = high.y, w[6] = high.z, w[7] = high.w;
 }
 
-/* As sample_column, of most points along y and z, side by side: without a branch, so that loads overlap. */
+/* The same as sample_column, for the most points along y and z: without a branch, so that loads overlap. */
 template <bool SCALED>
 static __device__ __forceinline__ float sample_whole(const sample_args &a, const point_weights &p, int x) {
   float wz[POINTS_MOST], wy[POINTS_MOST], sum = 0;
@@ -111,7 +111,7 @@ static __global__ void __launch_bounds__(BLOCK) sample(const __grid_constant__ s
   }
 }
 
-/* Of points that do not look at each other: own ones, and GHOSTS on all sides of them. */
+/* Runs an operation on independent points: own ones, and GHOSTS on all sides of them. */
 template <class Args, void (*POINT)(const Args *, int, int, int), int GHOSTS>
 static __global__ void __launch_bounds__(BLOCK)
     each_point(const __grid_constant__ Args a, unsigned warps_a_row) {

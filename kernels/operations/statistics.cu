@@ -124,7 +124,7 @@ static __global__ void __launch_bounds__(BLOCK, BLOCKS_A_SM)
     measure_plane(warp, a.units + z * of_plane, of_plane, a.planes + z);
 }
 
-/* As many blocks as the device holds at once, but not more than there are units. */
+/* The number of blocks: as many as the device holds at once, at most one a unit. */
 static cudaError_t grid_size(const field_view &f, const void *kernel, size_t shared, unsigned *blocks) {
   residency r = {};
   const cudaError_t status = residency_of(kernel, BLOCK, shared, &r);

@@ -82,7 +82,7 @@ typedef struct surplus_layers {
       *chi[ABSORB_AXES]; /* x: (nz + 2 RADIUS, ny, lo + hi); y: (.., lo + hi, nx); z: (planes held, ny, nx) */
 } surplus_layers;
 
-/* Which of the layers' points along an axis a point is, that lies in one; n: points of the slab along it. */
+/* The number of a point among the layers' points along an axis; n: points of the slab along it. */
 GHOSTS_INLINE int surplus_stored(const absorb_axis *a, int n, int at) {
   const int of_grid = at + a->origin, before = a->origin - RADIUS, end = a->origin + n + RADIUS,
             first = before > 0 ? before : 0, low = (a->lo < end ? a->lo : end) - first,

@@ -1,14 +1,14 @@
-/* single_stage: a cuda::pipeline of block scope with one stage, the simplest form there is. All threads copy
- * a plane, wait for it, add it, and only when all have released it does the next one start on its way.
+/* single_stage: a cuda::pipeline of block scope with one stage, the simplest form there is. All threads copy a plane,
+ * wait for it, add it, and only when all have released it does the next one start on its way.
  *
  *   plane      |-------- z --------|------- z+1 -------|
  *   copies     |issue-->           |issue-->           |
  *   wait               |===latency=|           |===latency=|
  *   sums                           |add|                   |add|
  *
- * Nothing of a block overlaps: each plane costs the whole latency of memory plus its arithmetic. What hides
- * the latency is other blocks of the same multiprocessor, so tiles are small and many; and small tiles read
- * more halo. Expect three quarters of what multi_stage reaches. */
+ * Nothing of a block overlaps: each plane costs the whole latency of memory plus its arithmetic. Other blocks of the
+ * same multiprocessor hide the latency, so tiles are small and many; but small tiles read more halo. Expect three
+ * quarters of what multi_stage reaches. */
 #include <cooperative_groups.h>
 #include <cuda/pipeline>
 #include "kernels/cuda/stencil.cuh"

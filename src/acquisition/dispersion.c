@@ -124,7 +124,7 @@ void dispersion_tables_close(dispersion_tables *all) {
   free(all);
 }
 
-/* Who needs a table that another thread is making waits for it. */
+/* A thread waits for a table that another thread is making. */
 static dispersion_table *dispersion_find_table(dispersion_tables *kept, dispersion_table like) {
   enum { MOST = 16 };
   if (!kept) return dispersion_table_open(&like);
@@ -159,7 +159,7 @@ static bool dispersion_open(dispersion *d, const dispersion_series *s, int64_t n
 
 /* --- the parts of the matrix ------------------------------------------------------------------------------------ */
 
-/* Of cosines in psi the imaginary part is 0. */
+/* Cosines in psi have the imaginary part 0. */
 static inline fourier_number dispersion_cosine(const dispersion *d, fourier_number of) {
   if (d->t->kind == DISPERSION_REST) of.im -= of.im;
   return of;

@@ -8,7 +8,7 @@
 #include "base/error.h"
 #include "base/fourier.h"
 
-/* Of the samples' highest frequency: from here on the transform fades out. */
+/* Fractions of the samples' highest frequency from which on the transform fades out. */
 #define DISPERSION_FADES 0.8
 
 /* With K[i,j] = (1 / 2 pi) times the integral over |psi| < pi of cos(psi / 2k)^p exp(i phi i - i psi j) w(psi), where

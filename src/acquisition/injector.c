@@ -5,7 +5,7 @@
 
 enum { INJECTOR_RING = 32 /* steps */, INJECTOR_BLOCK = 8 /* that are computed and copied together */ };
 
-/* What goes to the device. Its arrays are owned (injector_free_lists). */
+/* The arrays that go to the device. Its arrays are owned (injector_free_lists). */
 typedef struct injector_lists {
   point_weights *places; /* of one shot's sources after another's, in their order */
   int *signal_of;        /* of each place, as source_part */

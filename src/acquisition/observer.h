@@ -46,7 +46,7 @@ static inline int64_t observers_limit(const observers *all, int64_t step, bool w
   return limit;
 }
 
-/* Of what looks every so many steps: observer.limit. */
+/* observer.limit of an observer that looks every so many steps. */
 static inline int64_t observer_every(int64_t every, int64_t step) {
   return every > 0 ? every - step % every : INT64_MAX;
 }

@@ -4,7 +4,8 @@
 #include <string.h>
 #include "base/error_mpi.h"
 
-/* Of 8 points, best for all waves of 4 points per wavelength or more: the greatest error along an axis is 0.1 %. */
+/* The best value for 8 points and all waves of 4 points per wavelength or more: the greatest error along an axis is 0.1
+ * %. */
 static const double KAISER = 6.2;
 
 enum { BEFORE = POINTS_MOST / 2 - 1 /* points of the sinc before a place's own */ };

@@ -33,8 +33,8 @@ void place_round(place p[3]);
 void place_weigh(const config *c, const place p[3], enum interpolation_kind how, bool source,
                  point_weights *w);
 
-/* Weights of `points` points, an even number, from points / 2 - 1 before on, about a place `fraction` after one, in (0, 1): sinc
- * times a Kaiser window, sum 1. Of waves of 4 points or more, 8 are within 0.1 %, 16 within 5e-6. */
+/* Weights of `points` points, an even number, from points / 2 - 1 before on, about a place `fraction` after one, in (0,
+ * 1): sinc times a Kaiser window, sum 1. For waves of 4 points or more, 8 points are within 0.1 %, 16 within 5e-6. */
 void place_sinc(double fraction, int points, double weight[]);
 
 /* Is a position between points, so that its weights depend on how they are interpolated? */

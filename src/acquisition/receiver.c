@@ -97,7 +97,7 @@ void receivers_close(receivers *r) {
   *r = (receivers){.config = NULL};
 }
 
-/* What other ranks have, and the one that has most. */
+/* Finds the receivers of other ranks, and the most that one has. */
 static int receivers_count_others(receivers *r, int *most, error *e) {
   const MPI_Comm comm = r->files->compute;
   int ranks;

@@ -43,7 +43,7 @@ typedef struct receivers {
   exact_time time;   /* whether dispersion is removed from written traces; a caller may raise its `extra` */
 } receivers;
 
-/* Which steps are sampled. */
+/* The steps that are sampled. */
 typedef struct receivers_span {
   int pass;      /* steps that a pass advances at most */
   int64_t first; /* rows of earlier steps are NaN until a checkpoint fills them in */

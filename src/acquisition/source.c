@@ -10,8 +10,7 @@
 
 /* --- the points ------------------------------------------------------------------------------------------------- */
 
-/* What a [source.N] has in common with others: the first source with the same signal, and the index of its file, or
- * -1. */
+/* A [source.N]'s first source with the same signal, and the index of its file, or -1. */
 typedef struct source_same {
   int signal, file;
 } source_same;

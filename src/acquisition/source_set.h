@@ -15,7 +15,7 @@ typedef struct source_set {
   double **values;
   int64_t rows; /* steps that have values: of the signals' own length those that count */
   uint64_t positions_digest;
-  /* Of [sources]: of the first so many rows of all signals, owned; with times [0] is of all rows. */
+  /* Digests of [sources], of the first so many rows of all signals; owned. With times [0] is of all rows. */
   uint64_t *digests;
   int64_t digested; /* rows that it goes to */
   wavelet_use

@@ -88,7 +88,7 @@ typedef struct wavelet_use {
 
 /* Steps from 0 to the last at which it is not 0, or so little that it does not count: 1 to `most`. */
 int64_t wavelet_length(const wavelet *w, double dt, int64_t most);
-/* The same of a table, by its rows alone. */
+/* The same for a table, by its rows alone. */
 int64_t wavelet_length_of(const wavelet_table *t, double dt, int64_t most);
 
 /* With dispersion removed, the steps before step `end` depend on the signal's steps before this one: the highest
@@ -101,7 +101,7 @@ static inline int64_t wavelet_reach(int64_t end) {
  * then the same in every run, however long run and signal are. */
 enum { WAVELET_FIRST_END = 1024 };
 
-/* Of the parts, the end of the one that has the last of `steps` steps. */
+/* The end of the part that has the last of `steps` steps. */
 static inline int64_t wavelet_end(int64_t steps) {
   int64_t end = WAVELET_FIRST_END;
   while (end < steps) end *= 2;
@@ -110,7 +110,7 @@ static inline int64_t wavelet_end(int64_t steps) {
 
 /* The study of a formula. */
 wavelet_use wavelet_study(const wavelet *w, wavelet_steps steps);
-/* Of `count` columns of a table, at most FOURIER_SERIES. Exit 4 where memory is short. */
+/* Studies `count` columns of a table, at most FOURIER_SERIES. Exit 4 where memory is short. */
 int wavelet_study_columns(const wavelet_table *t, const int *columns, int count, wavelet_steps steps,
                           wavelet_use *uses, error *e);
 

@@ -18,8 +18,8 @@ bool launcher_one_node(void);
  * driver. */
 void launcher_take_card(void);
 enum { LAUNCHER_CARD = 64 };
-/* Which that is, of rank `rank` of a node of so many cards; list: of CUDA_VISIBLE_DEVICES, or NULL. False: the list
- * names what is no card, or a part of one. */
+/* The card of rank `rank` of a node of so many cards; list: of CUDA_VISIBLE_DEVICES, or NULL. False: the list names
+ * what is no card, or a part of one. */
 bool launcher_card(const char *list, int rank, int cards, char card[LAUNCHER_CARD]);
 /* Lets this process, and threads it starts from now on, use the cores of its mpirun where that, without being asked to
  * bind, left it fewer than its part of them: a node's one or two ranks have a core each. A binding that was asked for

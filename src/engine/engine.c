@@ -300,8 +300,8 @@ static int engine_load_model(engine *g, int i, error *e) {
   return e->id;
 }
 
-/* For model_target.on_device. A factor is a power of the value, times a number. What is beside own points stays as the first
- * load has left it. */
+/* For model_target.on_device. A factor is a power of the value, times a number. Values beside own points stay as the
+ * first load has left them. */
 static int engine_take_device(void *context, const float *values, bool *taken, error *e) {
   const engine_medium *medium = context;
   const engine *g = medium->g;

@@ -1,4 +1,4 @@
-/* What outlives shots: all that a grid and its media fix. Opened once, it serves one propagator after another;
+/* An engine: all that a grid and its media fix. It outlives shots. Opened once, it serves one propagator after another;
  * nothing of a shot's state lies here. */
 #ifndef STENCIL_ENGINE_H
 #define STENCIL_ENGINE_H

@@ -9,7 +9,7 @@
 #include "device/device.h"
 #include "slab.h"
 
-/* What an exchange that is timed records on the halo's stream. */
+/* The events that a timed exchange records on the halo's stream. */
 enum halo_event {
   HALO_TO_HOST,         /* after the copies to the host */
   HALO_TO_DEVICE_BEGIN, /* before the copies of the ghosts to the device, */
@@ -23,7 +23,7 @@ enum {
 
 enum { HALO_WHY = 256, HALO_STORY = 1024, HALO_FIELDS = EQUATION_STATES };
 
-/* What an exchange works on. */
+/* The fields that an exchange works on. */
 typedef struct halo_setup {
   device *dev;
   const slab *slab;

@@ -19,7 +19,7 @@ typedef struct lent_file {
   uint64_t file, node; /* inode and device: a process may have another number in another container */
 } lent_file;
 
-/* What lets other processes of the node open a file that this one keeps open, even one whose folder they do not see. */
+/* Lets other processes of the node open a file that this one keeps open, even if they do not see its folder. */
 int shared_file_lend(int file, lent_file *lent, error *e);
 /* Opens it, to read and write; -1 after a failure. */
 int shared_file_borrow(const lent_file *lent, error *e);

@@ -1,4 +1,4 @@
-/* What the transports share. */
+/* Shared by the transports. */
 #ifndef STENCIL_TRANSPORT_H
 #define STENCIL_TRANSPORT_H
 

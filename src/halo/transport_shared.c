@@ -86,7 +86,7 @@ static int shared_check_possible(const halo *h, const shared *p, error *why) {
   return text[0] ? FAIL(why, TRANSPORT_REFUSED, text) : 0;
 }
 
-/* Which ranks the node has, and whether their planes are a ring. Collective over the node. */
+/* Finds the ranks of the node, and whether their planes form a ring. Collective over the node. */
 static int shared_find_node(const halo *h, shared *p, error *e) {
   const slab *s = h->slab;
   int first[2] = {s->rank, s->rank == 0 && s->lower != SLAB_NO_RANK}; /* on the node's first rank */

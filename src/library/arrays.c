@@ -306,7 +306,8 @@ static int arrays_call_result(arrays *a, const stencil_result *r, arrays_target 
 }
 
 /* Collective, agreed. Where one rank wants the result, all have `host`. */
-static int arrays_find_target(arrays *a, const files *f, const stencil_result *r, arrays_target *target, error *e) {
+static int arrays_find_target(arrays *a, const files *f, const stencil_result *r, arrays_target *target,
+                              error *e) {
   *target = (arrays_target){.device = STENCIL_HOST};
   target->bytes = (size_t)array_points(r) * (r->type == STENCIL_FLOAT64 ? sizeof(double) : sizeof(float));
   arrays_call_result(a, r, target, e);
@@ -336,7 +337,8 @@ static int arrays_give(const files *f, arrays_target *target, error *e) {
   const bool held = target->host != target->to;
   error_agree(e, f->compute);
   if (!e->id && target->host) arrays_unite(f, target, e);
-  if (!e->id && target->to && held) device_array_put(target->to, target->host, target->bytes, target->device, e);
+  if (!e->id && target->to && held)
+    device_array_put(target->to, target->host, target->bytes, target->device, e);
   if (held) free(target->host);
   return e->id;
 }
@@ -453,7 +455,8 @@ static int arrays_find_sum(arrays *a, const files *on, const stencil_result *of_
   pthread_mutex_lock(&a->asking);
   const bool asks = !sum->asked;
   sum->asked = true;
-  if (asks && !arrays_call_result(a, &r, &target, e) && target.to) sum->to = target.to, sum->device = target.device;
+  if (asks && !arrays_call_result(a, &r, &target, e) && target.to)
+    sum->to = target.to, sum->device = target.device;
   sum->points = array_points(&r);
   int wanted = sum->to != NULL;
   error_agree(e, on->compute);
@@ -504,7 +507,8 @@ static int arrays_write_named(arrays *a, const files *on, const request *r, int 
   if (f.sum) TRY(arrays_find_sum(a, on, &result, f.sum, e));
   TRY(arrays_find_target(a, on, &result, &target, e));
   char *host = NULL;
-  if (f.sum && f.sum->wanted && a->shot_count == 1 && !target.host) ALLOC(e, host, target.bytes, "the gradient");
+  if (f.sum && f.sum->wanted && a->shot_count == 1 && !target.host)
+    ALLOC(e, host, target.bytes, "the gradient");
   if (host) target.host = host;
   const int parts = n->frequencies ? n->frequencies : 1;
   for (int i = 0; i < parts && !e->id; i++) {
@@ -584,7 +588,7 @@ static int arrays_perform(const files *f, const request *r, error *e) {
   }
 }
 
-/* Of all shots: one that is under way counts as one, though several may be. */
+/* Progress over all shots: shots under way count as one, though several may be. */
 static double arrays_done(const arrays *a) {
   return a->shot_count ? fmin(1, (a->done + a->part) / a->shot_count) : 0;
 }

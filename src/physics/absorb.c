@@ -10,10 +10,10 @@
  * its amplitude in the continuum. A smaller R damps grazing waves, and waves trapped in slow beds, more. If it is too
  * small, jumps of d from point to point reflect, and waves in rough media grow.
  *
- * alpha = v_max / (width spacing) / min(width, ALPHA_WIDTH) (1 - depth). What oscillates more slowly than alpha comes
- * back, and the sum over time of a pulse of one sign always does. So alpha must be small beside velocity over thickness
- * where d is great. Two things bound alpha below. With less of it waves in rough media grow, most in thin layers. And
- * the adjoint (docs/GRADIENT.md) amplifies the rounding of float32 by up to d / alpha. */
+ * alpha = v_max / (width spacing) / min(width, ALPHA_WIDTH) (1 - depth). Oscillations slower than alpha come back, and
+ * the sum over time of a pulse of one sign always does. So alpha must be small beside velocity over thickness where d
+ * is great. Two things bound alpha below. With less of it waves in rough media grow, most in thin layers. And the
+ * adjoint (docs/GRADIENT.md) amplifies the rounding of float32 by up to d / alpha. */
 enum { POWER = 3, ALPHA_WIDTH = 8 };
 static const double DECADES_A_POINT = 0.7, DECADES_MAX = 14; /* of R */
 
@@ -72,7 +72,7 @@ typedef struct absorb_held {
   int begin, own, end;
 } absorb_held;
 
-/* Of the low or the high layer along z, for planes [z0, z0 + nz), counted inward from the outer edge. */
+/* The part of the low or the high layer along z in planes [z0, z0 + nz), counted inward from the outer edge. */
 static absorb_held absorb_held_of(const absorb_axis *z, bool high, int z0, int nz) {
   const int width = high ? z->hi : z->lo, first = high ? z->points - z0 - nz : z0;
   const absorb_held h = {larger(first, 0), smaller(first + nz, width),

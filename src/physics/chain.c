@@ -17,8 +17,8 @@ enum {
   CHAIN_PLANES
 };
 
-/* Own planes in shares, each of which one thread averages from its first plane to its last, in place. What a share
- * needs of its neighbours is therefore computed before. */
+/* Own planes in shares, each of which one thread averages from its first plane to its last, in place. Therefore the
+ * values that a part needs of its neighbours are computed before. */
 typedef struct chain_work {
   const chain *h;
   float *gradient;

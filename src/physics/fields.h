@@ -50,7 +50,8 @@ typedef struct field {
   bool saved; /* steps to come depend on it, so checkpoints hold it */
   int64_t shape[3];
   float *
-      values; /* device memory, not owned; NULL: only planned. As many planes as the slices hold; of the slab, all */
+      /* device memory, not owned; NULL: only planned. the planes that the slices hold; of the slab, all */
+      values;
   int count;
   field_slice slices[FIELD_SLICES];
 } field;

@@ -56,7 +56,7 @@ static void initial_gaussian_rows(const config *c, int plane, int begin, int end
   }
 }
 
-/* The same of the grid given. */
+/* The same for the grid given. */
 static void initial_fill_given(const config *c, int z, float *values) {
   const size_t points = (size_t)c->nx * (size_t)c->ny;
   const uint64_t first = (uint64_t)z * (uint64_t)points;

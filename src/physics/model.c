@@ -337,7 +337,7 @@ static void model_scan_plane(void *context, int z) {
   w->greatest[z] = greatest;
 }
 
-/* Of all ranks; at least 0. Collective over files->compute, agreed. */
+/* Finds the greatest value on all ranks; at least 0. Collective over files->compute, agreed. */
 static int model_find_greatest(model_scan *w, const files *files, const slab *s, double *most, error *e) {
   w->plane = (size_t)s->nx * (size_t)s->ny;
   *most = 0;

@@ -10,7 +10,7 @@
 #include "io/files.h"
 #include "relaxation.h"
 
-/* Of a medium, in its unit. */
+/* Range of a medium, in its unit. */
 typedef struct medium_range {
   double min, max;
   uint64_t digest; /* from a file: a hash of its values and their positions; 0: a number */
@@ -45,7 +45,7 @@ int model_open(model *m, const config *c, const files *files, const field_io *io
 int model_fit(model *m, const config *c, const files *files, const slab *s, double dt, error *e);
 /* Exit 1 where the fit is more than 35 % off the law, of one mechanism more than 50 %. */
 int model_check_fit(const model *m, error *e);
-/* What makes the fit better, for messages. */
+/* The advice for a better fit, for messages. */
 const char *model_fit_cure(const model *m);
 /* The greatest dt^2 v^2 (S + V), times what absorption makes of it once fitted, of all ranks, where dt is 1: dt is stable
  * where dt^2 times it is at most 4. sum: S. Collective over files->compute. */

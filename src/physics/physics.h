@@ -35,7 +35,7 @@ enum equation physics_form(const config *c);
 
 /* The dataset of medium i of the equation, in memory of `c`; NULL where the medium is *number (0: there is none). */
 const char *physics_medium(const config *c, int i, double *number);
-/* Is it a field, from a dataset or computed? And how many are. */
+/* Is medium i a field, from a dataset or computed? physics_fields counts them. */
 bool physics_is_field(const config *c, int i);
 int physics_fields(const config *c);
 
@@ -52,7 +52,7 @@ void physics_close(physics *p);
 /* Exit 3 where dt is above the bound of the ranges that p->medium has now, and that is not allowed. Not where there is a model. */
 int physics_check(physics *p, const config *c, error *e);
 
-/* What kernels get of a value of medium i: a number times a power of it; */
+/* The kernels' factor is a number times a power of a value of medium i; */
 double physics_factor_of(const config *c, int i, double dt, double medium);
 /* the same, rounded once. `times`: what absorption changes the factor by; else 1. */
 float physics_factor(const physics *p, const config *c, int i, double medium, double times);

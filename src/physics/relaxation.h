@@ -28,7 +28,7 @@ typedef struct relaxation {
 /* The loss at the reference and the power of a quality factor (E. Kjartansson, J. Geophys. Res. 84 (1979), 4737). */
 void relaxation_of_quality(double quality, double *loss, double *power);
 
-/* The same of alpha0 dB/(MHz^y cm), at a reference in rad/s, for velocity v, m/s. */
+/* The same for alpha0 dB/(MHz^y cm), at a reference in rad/s, for velocity v, m/s. */
 double relaxation_of_attenuation(double alpha0, double y, double reference, double v);
 
 /* Fits `count` mechanisms, 1 to RELAXATIONS_MAX, to the law: least squares of alpha / law - 1 at RELAXATION_FREQUENCIES

@@ -4,7 +4,8 @@
 #include "kernels/operations/operation.h"
 
 static const double PI = 3.14159265358979323846;
-/* Of sums over frequencies until they are written: so sums over many steps of great fields stay in the range of float32. */
+/* The factor of sums over frequencies until they are written, so that sums over many steps of great fields stay in the
+ * range of float32. */
 static const double SCALE = 0x1p-16;
 
 /* --- which steps ------------------------------------------------------------------------------------------------- */

@@ -70,7 +70,7 @@ int propagator_look(const propagator *p, error *e);
 /* Frees what *p owns. */
 void propagator_close(propagator *p);
 
-/* What layers, sources and receivers of its fields work on. */
+/* The problem that layers, sources and receivers of its fields are for. */
 problem propagator_problem(const propagator *p);
 /* The last step of planned shots, with extra steps. */
 static inline int64_t propagator_last(const propagator *p) {

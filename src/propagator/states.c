@@ -22,7 +22,7 @@ static states_part states_part_of(const field *f, const slab *s, bool newest) {
   return (states_part){f->values, planes * field_plane(f, s) * sizeof(float)};
 }
 
-/* Of what checkpoints hold, maps are of no use to steps. */
+/* A state has the arrays of a checkpoint except maps, which steps do not read. */
 static bool states_have(const field *f) {
   return f->saved && f->role != FIELD_MAP;
 }

@@ -1,4 +1,4 @@
-/* The way back steps mu = P nu (stretch.h). What makes nu of it after each step: its memory and launches. */
+/* The way back steps mu = P nu (stretch.h). Turns it into nu after each step: memory and launches. */
 #ifndef STENCIL_SURPLUS_STATE_H
 #define STENCIL_SURPLUS_STATE_H
 
@@ -19,7 +19,7 @@ size_t surplus_bytes(const config *c, const slab *s, int memories);
 /* Takes the memory for the points of `layers`, which are open and outlive it. Not collective. surplus_close it. */
 int surplus_open(surplus *u, const problem *on, absorb *layers, int memories, error *e);
 void surplus_close(surplus *u);
-/* As before the first step. Waits until that is done. */
+/* Resets it to the state before the first step. Waits until that is done. */
 int surplus_clear(surplus *u, error *e);
 
 /* Enqueues what follows a step (surplus_kind) in planes [begin, end), in fields of args->nz planes. mu: of the step, args: of its

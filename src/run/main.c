@@ -179,11 +179,10 @@ static int main_start_mpi(MPI_Comm *comm, error *e) {
   /* NCCL: NVLink multicast serves reductions only, and takes memory and time to set up. Set here, since other threads
    * may read the environment later. */
   setenv("NCCL_NVLS_ENABLE", "0", 0);
-  /* Open MPI asks hwloc what the node has. What it finds of GPUs nobody reads, and 70 ms go by. */
+  /* Open MPI queries the node through hwloc. Nothing reads its list of GPUs, which takes 70 ms. */
   setenv("HWLOC_COMPONENTS", "-cuda,-nvml,-opencl,-gl", 0);
   main_spare_networks(started);
-  MPI_TRY(e,
-          MPI_Init_thread(NULL, NULL, MPI_THREAD_MULTIPLE, &provided)); /* save_queue.c asks for the level */
+  MPI_TRY(e, MPI_Init_thread(NULL, NULL, MPI_THREAD_MULTIPLE, &provided)); /* save_queue.c checks the level */
   MPI_TRY(e, MPI_Comm_dup(MPI_COMM_WORLD, comm));
   MPI_TRY(e, MPI_Comm_set_errhandler(*comm, MPI_ERRORS_RETURN));
   MPI_TRY(e, MPI_Comm_size(*comm, &size));

@@ -99,7 +99,7 @@ static int misfit_take(void *context, const table *t, const table_part *p, error
   return 0;
 }
 
-/* The same of weights: one of each sample, or of each trace. */
+/* The same for weights: one a sample, or one a trace. */
 static int misfit_take_weights(void *context, const table *t, const table_part *p, error *e) {
   const misfit *m = context;
   const receivers *r = m->of;
@@ -199,7 +199,7 @@ int misfit_check_origin(const misfit *m, const shot *s, error *e) {
   return 0;
 }
 
-/* Of a float of this rank's traces, `all`; 0 where no datum is. */
+/* The weight of a float of this rank's traces, `all`; 0 where no datum is. */
 static double misfit_difference(const misfit *m, const traces *all, int64_t i) {
   return isnan(m->observed[i]) ? 0 : (double)all->x[i] - (double)m->observed[i];
 }

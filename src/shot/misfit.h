@@ -47,7 +47,7 @@ int misfit_check_origin(const misfit *m, const shot *s, error *e);
 /* J = 1/2 (every dt) sum weight (d - d_obs)^2 over the traces as written, after propagator_extra_steps: the same bits for any
  * number of ranks. Likewise. */
 int misfit_residual(misfit *m, const shot *s, error *e);
-/* Of a float of this rank's traces, as they lie. */
+/* The weight of a float of this rank's traces, as they lie. */
 double misfit_weight(const misfit *m, int64_t i);
 /* The residual, to be filled: it takes the place of the observed traces. */
 float *misfit_begin_residual(misfit *m);

@@ -422,7 +422,7 @@ static void remarks_waves(const shot *s) {
 
 /* --- all of them ------------------------------------------------------------------------------------------------ */
 
-/* Of where and when it begins, and is observed. */
+/* Warnings about where and when the field begins and is observed. */
 void shot_remarks(const shot *s) {
   const bool rest = remarks_at_rest(s->config);
   if (s->of.from) return; /* the checkpoint says what the field is */

@@ -106,7 +106,7 @@ static int storage_check_disk(run_log *log, const char *names, const need *n, co
   return 0;
 }
 
-/* What there is of files PATH.SSSSSSSS and `ending` of these steps, and on which disk. Collective, agreed. */
+/* Finds the files PATH.SSSSSSSS and `ending` of these steps, and their disk. Collective, agreed. */
 static int storage_find_use(const shot *s, const char *path, const char *ending, const space_steps *which,
                             space_use *use, error *e) {
   const request r = {

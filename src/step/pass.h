@@ -1,5 +1,5 @@
-/* What passes of all kinds share: how they begin and end, and the times of their phases. For the files of this module
- * only. A pass advances one step or several and exchanges ghosts once. */
+/* Shared by passes of all kinds: their begin and end, and the times of their phases. For the files of this module only.
+ * A pass advances one step or several and exchanges ghosts once. */
 #ifndef STENCIL_PASS_H
 #define STENCIL_PASS_H
 

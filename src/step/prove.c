@@ -27,7 +27,7 @@ static float *prove_plane(const proof *p, int n, int i) {
   return p->planes + (size_t)(n * prove_fields(p) + i) * p->floats + p->before;
 }
 
-/* Which plane: one at the boundary, but not at a face, and one of the interior. */
+/* The planes compared: one at the boundary, but not at a face, and one of the interior. */
 static int prove_z(const proof *p, int n) {
   const int nz = p->s->slab->nz, near = nz > 2 ? 2 : nz - 1;
   return n == 0 ? near : nz / 2;

@@ -100,11 +100,11 @@ int stepper_reset_phases(stepper *s, error *e);
 static inline int stepper_states(const stepper *s) {
   return equation_states(s->args.equation);
 }
-/* Which of memory holds the field of so many steps, fewer than stepper_states, before the newest. */
+/* The index in memory of the field of so many steps, fewer than stepper_states, before the newest. */
 static inline int stepper_ago(const stepper *s, int steps) {
   return (s->current + steps) % stepper_states(s);
 }
-/* Which of memory the field after `steps` more steps goes to: where it is one, in place of the oldest. */
+/* The index in memory of the field after `steps` more steps; one step replaces the oldest. */
 static inline int stepper_ahead(const stepper *s, int steps) {
   return stepper_ago(s, stepper_states(s) - steps % stepper_states(s));
 }

@@ -22,7 +22,7 @@ typedef struct watchdog_rank {
 } watchdog_rank;
 _Static_assert(sizeof(watchdog_rank) == 64, "a cache line");
 
-/* What this rank has seen of another. */
+/* This rank's latest view of another. */
 typedef struct seen {
   uint32_t marks, beat, ran;
   double marked_at, beat_at, ran_at; /* watchdog time: when it changed */
@@ -110,7 +110,7 @@ static const char *watchdog_words(const watchdog *w, int i) {
 }
 
 /* Seconds to wait before speaking. Where the late rank only waits, the node of the rank it waits for must speak first.
- * Of several nodes the one with the lowest rank speaks first, and the launcher then ends the others. */
+ * The node with the lowest rank writes first, and the launcher then ends the others. */
 static double watchdog_patience(const watchdog *w, int i) {
   const int first = w->all[0]->rank, doing = atomic_load(&w->all[i]->doing);
   const bool waits = !watchdog_faint(w, i) && (doing == WATCH_EXCHANGE || doing == WATCH_AGREE);

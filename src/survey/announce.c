@@ -15,7 +15,7 @@ enum { RANK_TEXT = 192, FILES_TEXT = 7 * CONFIG_TEXT + 256 /* all names of the f
 
 /* --- at the start ------------------------------------------------------------------------------------------------ */
 
-/* Prints the set as ranges: "0-3,8". What does not fit is left out. */
+/* Prints the set as ranges: "0-3,8". Leaves out what does not fit. */
 static void announce_core_set(const cpu_set_t *set, char *to, size_t bytes) {
   size_t length = 0;
   to[0] = 0;
@@ -119,7 +119,7 @@ void announce_left(const shot *s) {
 
 /* --- at the end -------------------------------------------------------------------------------------------------- */
 
-/* What this rank measured. */
+/* The times that this rank measured. */
 static report_rank announce_measured(const batch *b) {
   const step_phases *p = &b->p.stepper.phases;
   double measured_steps = p->steps ? (double)p->steps : 1;

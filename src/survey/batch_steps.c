@@ -55,8 +55,8 @@ void batch_advance(const batch *b, bool back, double part) {
   if (l->advance) l->advance(l->hearer, back ? FORWARD + (1 - FORWARD) * part : both ? FORWARD * part : part);
 }
 
-/* Shows the progress where it is due. Waits for the steps that are enqueued: the rate would count them too early. Of a
- * benchmark the warm-up does not count. */
+/* Shows the progress where it is due. Waits for the steps that are enqueued: the rate would count them too early. A
+ * benchmark's warm-up does not count. */
 static int batch_tell(batch *b, error *e) {
   const int64_t first = b->under_way.first, uncounted = b->under_way.saves ? 0 : first;
   loop_progress p = {.first = first - uncounted,
@@ -99,7 +99,7 @@ static int batch_steps_end(batch *b, error *e) {
   return stop_close(&b->stop, e);
 }
 
-/* Ends early. Of a benchmark the steps timed so far are the result. */
+/* Ends early. A benchmark's result is then the steps timed so far. */
 static int batch_steps_stop(batch *b, enum stop_reason reason, error *e) {
   const int64_t step = b->p.stepper.step;
   if (!b->p.config->timed)

@@ -32,7 +32,7 @@ static bool gradient_on_host(const batch *b) {
   return b->p.dev->table->backend == BACKEND_HOST;
 }
 
-/* Of a rank, in a tier. */
+/* Fills the memory budgets of a rank: bytes in each tier. */
 static int gradient_budget(const batch *b, int parts, double budget[PLAN_TIERS], error *e) {
   const double SHARE = 0.5;
   const config *c = b->p.config;
@@ -188,7 +188,7 @@ typedef struct gradient_parts {
   field_meta meta;
 } gradient_parts;
 
-/* Of a shot that gets to the end; values are not there yet where it is only created. */
+/* The file of a shot that gets to the end; without values where it is only created. */
 static void gradient_describe_file(const gradient *g, int number, const char *verified, gradient_parts *p) {
   const shot *s = g->b->shots[number];
   const config *c = s->config;
@@ -265,7 +265,7 @@ static int gradient_poll(void *context, int64_t count, error *e) {
   return reason == STOP_NOT ? 0 : batch_stopped(g->b, reason, g->adjoint.step, ", on the way back", e);
 }
 
-/* Makes the files that are not there yet, while the device steps. What fails here fails again, and is reported, where
+/* Makes the files that are not there yet, while the device steps. A failure here occurs again, and is reported, where
  * the file is written. */
 static void *gradient_make_files(void *context) {
   gradient *g = context;

@@ -9,7 +9,7 @@
 #include "base/error.h"
 #include "batch.h"
 
-/* What one rank measured. Plain doubles, gathered as bytes. Phases are seconds per step. */
+/* The measurements of one rank. Plain doubles, gathered as bytes. Phases are seconds per step. */
 typedef struct report_rank {
   double boundary, to_host, exchange, to_device, interior, exposed;
   double io;                           /* in which saving kept the steps waiting, */

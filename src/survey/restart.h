@@ -15,7 +15,7 @@ typedef struct restart {
   error refused;   /* `auto`: why the newest of another run was passed over, or 0 */
 } restart;
 
-/* Opens the checkpoint. Whether its arrays are intact, and this run's, is seen when they are read. Collective, agreed. */
+/* Opens the checkpoint. Reading the arrays checks that they are intact and this run's. Collective, agreed. */
 int restart_open(restart *r, error *e);
 
 /* For "auto", after `e` says that the checkpoint is damaged or another run's: opens the next older one, clears `e` and

@@ -9,7 +9,7 @@
  * moves other checkpoints under its path aside and logs it. Call it directly before the steps. Collective. */
 int save_checkpoint_begin(shot *s, error *e);
 
-/* What writing a checkpoint will probably take, s: before one was written. */
+/* The estimated seconds for writing a checkpoint, before one was written. */
 double save_checkpoint_seconds(const batch *b);
 
 /* Saves a checkpoint of the present step, after save_field_check: beside the steps where that can be (save_queue.h). The

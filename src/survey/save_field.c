@@ -163,7 +163,7 @@ static int field_copy_measured(void *context, error *e) {
   field_part *o = context;
   const shot *s = o->job->b->shots[o->i];
   o->statistics.step = o->job->step;
-  /* Of a field that is cut not all planes have been there. */
+  /* measure_plane has not seen all planes of a cut field. */
   if ((config_cuts(s->config) ? measure_field : measure_finish)(
           &o->measure, snapshot_points(&o->slab, o->copy), true, &o->statistics, e))
     return error_abort(e, s->engine->comm);
@@ -284,7 +284,7 @@ static field_job *field_make_job(batch *b, error *e) {
   return NULL;
 }
 
-/* Of the values that this rank's planes have in the files. */
+/* Statistics of the values that this rank's planes have in the files. */
 static uint64_t field_bytes(const batch *b) {
   config_cut cut[3];
   for (int axis = 0; axis < 3; axis++) cut[axis] = config_cut_of(b->p.config, axis);

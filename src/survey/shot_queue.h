@@ -66,7 +66,7 @@ void shot_queue_read(message *m, shot_order *order);
  * group; `context`: the queue. */
 int shot_queue_stopped(void *context);
 
-/* What became of the shots, on the first rank. */
+/* The totals of the shots, on the first rank. */
 typedef struct shot_totals {
   int shots, done, failed, before; /* all; done by now; ... by an earlier run */
   double seconds;                  /* from the first shot to the last file */

@@ -395,7 +395,7 @@ static int survey_conclude(survey *v, bool done, error *e) {
   return e->id;
 }
 
-/* What shots before have opened stays. */
+/* Things that earlier shots have opened stay. */
 static int survey_make_ready(survey *v, error *e) {
   if (!v->slots) return survey_open(v, e);
   engine_load(&v->engine, e);
