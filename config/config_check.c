@@ -4,7 +4,6 @@
 #include <string.h>
 #include <sys/stat.h>
 
-/* The context of all checks. */
 typedef struct checker {
   const config *c;
   const config_entries *all;
@@ -58,7 +57,6 @@ static int check_maps(checker *k) {
   return 0;
 }
 
-/* Density and absorption. */
 static int check_medium(checker *k) {
   const config *c = k->c;
   const bool quality = config_has_medium(c, MEDIUM_QUALITY),

@@ -94,7 +94,6 @@ const choice *config_choice(const choice *choices, int value);
  * none of them; -1: there is none. */
 int config_next_map(const char **text);
 
-/* The user's entry for a key. */
 typedef struct config_entry {
   int line; /* in the file; 0: nowhere, ENTRY_OVERRIDE: command line, ENTRY_OVERRIDE - n: line n of the shot_lines */
   char *text; /* owned; NULL: not given, or cleared there by an empty value */

@@ -90,7 +90,6 @@ static uint64_t checkpoint_write_place(new_hdf5 *f, const checkpoint_array *a, h
   return dataset_write(f, &d);
 }
 
-/* The context of checkpoint_write_content. */
 typedef struct checkpoint_content {
   const checkpoint_meta *meta;
   checkpoint_header *header;

@@ -70,7 +70,6 @@ typedef struct dataset_words {
 dataset_words field_words(const run_meta *m);
 
 enum { DATASET_RANK = 5 };
-/* A dataset of a new file. */
 typedef struct new_dataset {
   const char *name;
   hid_t type; /* as stored */

@@ -92,7 +92,6 @@ static void write_image(new_hdf5 *f, const field_grid *g) {
   attribute_double(f, groups[0], "Direction", 9, direction);
 }
 
-/* The axes of the grid. */
 static void write_axes(new_hdf5 *f, const field_writer *w) {
   static const char *const names[] = {"z", "y", "x"};
   static const char *const long_names[] = {"position along z", "position along y", "position along x"};

@@ -13,7 +13,6 @@
 
 enum { RECEIVERS_BYTES = 32 << 20 /* of a block */ };
 
-/* The axes of all datasets. */
 static void receivers_put_axes(new_hdf5 *f, const receivers_meta *m) {
   static const char *const xyz[] = {"x", "y", "z"};
   axis_write(f, &(axis){"time", {"s", "time"}, (hsize_t)m->samples, .spacing = m->run.dt, .every = m->every});

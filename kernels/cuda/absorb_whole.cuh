@@ -21,7 +21,6 @@ enum {
   WHOLE_ENOUGH = 100  /* blocks: with fewer, layers are cut into pieces, though these read more */
 };
 
-/* The layers along y and z of a launch. */
 struct whole_layers {
   span y, z;
   unsigned tiles_x;

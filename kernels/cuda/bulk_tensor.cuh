@@ -132,7 +132,6 @@ struct pack_layer_terms {
   }
 };
 
-/* Stores a row of `lanes` points. */
 __device__ __forceinline__ void store_row(float *to, const float v[PACK], bool exists, int lanes) {
   if (exists && lanes >= PACK) return put(to, v);
 #pragma unroll
@@ -243,7 +242,6 @@ __device__ __forceinline__ void store_with_images(const kernel_args &a, float *t
   }
 }
 
-/* Is a medium of the equation a field? */
 template <class S> __device__ __forceinline__ bool any_medium(const kernel_args &a) {
   bool any = false;
 #pragma unroll

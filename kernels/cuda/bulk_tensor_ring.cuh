@@ -109,7 +109,6 @@ template <class S> struct job {
 
 /* --- what one thread at a time does ------------------------------------------------------------------------- */
 
-/* The boxes that a block fetches besides u. */
 struct operand_boxes {
   bool medium[EQUATION_MEDIA];
   int columns; /* of layer terms; 0: the block has none */
@@ -143,7 +142,6 @@ template <class S, bool LAYERED> struct filler {
     if (reads_operands && step >= 2 * RADIUS) operands(step + S::operand_ahead);
   }
 
-  /* Operands of the first output planes. */
   __device__ __forceinline__ void first_operands() const {
     for (int i = 0; i < S::operand_ahead && reads_operands; i++) operands(2 * RADIUS + i);
   }

@@ -51,7 +51,6 @@ template <class Launch> int of_kind(const kernel_args &a, const Launch &launch) 
   return kernel_is_batch(&a) ? of_way<true>(a.terms, launch) : of_way<false>(a.terms, launch);
 }
 
-/* The terms of a pack. */
 template <class Terms> struct terms_pack {
   float V[PACK] = {}, kappa[PACK] = {}, recalled[PACK] = {}, g[PACK] = {}, r[MEMORIES_MAX][PACK] = {};
 

@@ -1,6 +1,5 @@
 /* The body of host_layers.h for one instruction set; host_simd_body.h includes it. */
 
-/* Constants of an axis. */
 typedef struct vec_axis {
   vec center, weight[5], slope[2], difference[2];
 } vec_axis;
@@ -181,7 +180,6 @@ INLINE void add_end(const absorb_args *a, const vec_axis *c, const int inward, r
   }
 }
 
-/* The same at both faces. */
 static __attribute__((noinline)) void add_ends(const absorb_args *a, row_points rows,
                                                layer_term_rows *layer_terms) {
   const vec_axis c = axis_of(a, 0);

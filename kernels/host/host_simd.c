@@ -17,7 +17,6 @@
 #include "host_images.h"
 #include "kernels/host_range.h"
 
-/* Computes the blocks of a range. */
 static void simd_each_block(const host_isa *isa, simd_launch *s, host_range range) {
   const kernel_args *a = s->args;
   host_block *const run = isa->block_of(s);

@@ -60,7 +60,6 @@ static host_range wavefront_part(const wavefront_args *a, int chunk, int tile, i
   return range;
 }
 
-/* Adds the sources to the points of a range. */
 static void wavefront_inject(const wavefront_args *a, const kernel_args *field, int k, host_range range) {
   const wavefront_sources *s = &a->sources;
   const inject_args args = {.field = *field, .parts = s->parts, .places = s->places, .signal = s->signal[k]};

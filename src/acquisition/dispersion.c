@@ -255,7 +255,7 @@ static void dispersion_forward(dispersion *d) {
   for (int64_t i = 0; i < d->n; i++) dispersion_scale(x[i], dispersion_at(d, i), d->t->unspread[i]);
 }
 
-/* K^T x: the same parts, the other way. */
+/* K^T x: the same parts in reverse order. */
 static void dispersion_backward(dispersion *d) {
   double(*x)[FOURIER_SERIES] = fourier_samples(&d->psi);
   fourier_clear(&d->phi);

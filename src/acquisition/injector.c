@@ -7,7 +7,7 @@ enum { INJECTOR_RING = 32 /* steps */, INJECTOR_BLOCK = 8 /* that are computed a
 
 /* The arrays that go to the device. Its arrays are owned (injector_free_lists). */
 typedef struct injector_lists {
-  point_weights *places; /* of one shot's sources after another's, in their order */
+  point_weights *places; /* of all shots' sources, in order */
   int *signal_of;        /* of each place, as source_part */
   source_tile *tiles;
   source_part *parts;
@@ -103,7 +103,7 @@ static int injector_list_tiles(injector *j, const injector_tiling *t, error *e) 
   return 0;
 }
 
-/* From places to tiles and their parts, which are in the order of the sources. */
+/* Makes tiles and their parts, in the order of the sources, from places. */
 static int injector_make_tiles(injector *j, error *e) {
   injector_lists *w = j->planned;
   const slab *b = j->slab;
@@ -166,7 +166,6 @@ static size_t injector_ring_bytes(const injector *j) {
   return INJECTOR_RING * (size_t)j->signal_count * sizeof *j->ring;
 }
 
-/* Copies a list to the device. */
 static int injector_put(const injector *j, device_buffer *to, const void *from, size_t bytes, error *e) {
   TRY(device_reserve(j->dev, to, bytes, MEMORY_DEVICE, e));
   return j->dev->table->copy(j->dev, STREAM_BOUNDARY, &(copy_args){to->memory, from, bytes, COPY_TO_DEVICE},
@@ -177,7 +176,7 @@ static bool injector_in_layer(const absorb_axis *a, int begin, int end) {
   return absorb_locate(a, begin).inward || absorb_locate(a, end - 1).inward;
 }
 
-/* Numbers the tiles that layers reach, and takes memory for what these remember there. */
+/* Numbers the tiles that layers reach, and allocates memory for the layers' state there. */
 static int injector_open_layers(injector *j, error *e) {
   const slab *b = j->slab;
   float *zeros;
@@ -244,7 +243,7 @@ static size_t injector_slot(const injector *j, int64_t step) {
   return (size_t)((step + 1) % INJECTOR_RING) * (size_t)j->signal_count;
 }
 
-/* The signals of a step, of one shot after another. */
+/* The signals of a step, shot after shot. */
 static void injector_fill(const injector *j, int64_t step, float *to) {
   for (int i = 0; i < j->count; i++)
     for (int k = 0; k < j->of[i]->signal_count; k++) *to++ = sources_value(j->of[i], k, step);
@@ -268,7 +267,8 @@ static bool injector_compute(injector *j, int64_t step) {
   return true;
 }
 
-/* Enqueues that `stream` has the signals of a step on the device. The host's kernels read them where they were computed. */
+/* Enqueues the copy of a step's signals to the device on `stream`. The host's kernels read them where they were
+ * computed. */
 static int injector_bring(injector *j, int stream, int64_t step, error *e) {
   const device_table *t = j->dev->table;
   const bool now = injector_compute(j, step), device = t->backend != BACKEND_HOST;

@@ -45,7 +45,7 @@ int sampler_plan(sampler *r, receivers *const *of, int count, const problem *on,
   return 0;
 }
 
-/* Copies where the receivers are to the device: of one shot after another. */
+/* Copies the receivers' places to the device, shot after shot. */
 static int sampler_put_places(sampler *r, error *e) {
   const size_t bytes = (size_t)r->local * sizeof *r->places;
   point_weights *all;
@@ -105,7 +105,6 @@ static size_t sampler_half(const sampler *r, int half) {
   return half ? (size_t)r->buffer_rows * (size_t)r->local : 0;
 }
 
-/* Adds samples to the traces of a shot. */
 static void sampler_put_row(const receivers *r, const float *from, int64_t row) {
   const traces t = receivers_traces(r);
   float *to;
@@ -128,7 +127,7 @@ static int sampler_move_rows(sampler *r, int64_t rows, error *e) {
   return 0;
 }
 
-/* Begins to copy the half that is full to the host, and to fill the other one, whose rows are first moved out. */
+/* Starts the copy of the full half to the host, and continues with the other half, whose rows it first moves out. */
 static int sampler_turn_over(sampler *r, error *e) {
   const device_table *t = r->dev->table;
   const size_t at = sampler_half(r, r->half), bytes = (size_t)r->buffered * sampler_row_bytes(r);
@@ -159,8 +158,8 @@ static float *sampler_next_row(sampler *r, int64_t step) {
   return r->local ? r->buffer + sampler_half(r, r->half) + (size_t)r->buffered++ * (size_t)r->local : NULL;
 }
 
-/* Moves as many rows to the traces as were just sampled: one at a time keeps the host away from the steps only briefly.
- * After two rows the copy has had time to end. */
+/* Moves as many rows to the traces as were just sampled, one at a time, which delays the steps only briefly. After two
+ * rows the copy has had time to end. */
 static int sampler_move_some(sampler *r, int64_t rows, error *e) {
   const int64_t left = r->moving - r->moved;
   return r->buffered > 1 + rows ? sampler_move_rows(r, rows < left ? rows : left, e) : 0;

@@ -176,7 +176,6 @@ int source_set_read(source_set *s, const problem *on, wavelet_steps steps, const
 
 enum { VALUES_TOGETHER = 512 /* steps whose places among the rows a thread finds for all columns */ };
 
-/* The result that threads find together. */
 typedef struct column_values {
   source_set *s;
   const source_columns *of;

@@ -87,7 +87,7 @@ static double wavelet_last(const wavelet_table *t) {
   return t->first + (double)(t->rows.rows - 1) * t->apart;
 }
 
-/* s: steps so little outside the times are at their end. */
+/* s: steps at most this far outside the times count as their end */
 static double wavelet_slack(const wavelet_table *t, double dt) {
   return fmin(FLT_EPSILON * fmax(fabs(t->first), fabs(wavelet_last(t))), dt / 2);
 }
@@ -167,7 +167,7 @@ static void wavelet_find_frequencies(const fourier *f, int lane, double apart, w
   }
 }
 
-/* The rows that a study looks at: those of the run, and so few that it takes a moment. */
+/* The rows that a study reads: those of the run, limited in number so that it is quick. */
 typedef struct wavelet_span {
   int64_t first, count;
   double apart; /* s */
@@ -181,8 +181,8 @@ static wavelet_span wavelet_span_of(const wavelet_table *t, double dt, const wav
   return (wavelet_span){first, smaller64((int64_t)fmin(ceil(end), last) - first + 1, MOST), t->apart};
 }
 
-/* Moves a column's ends to 0, so that jumps there, which start and stop tell of, do not count in its spectrum. False: the
- * column is 0. */
+/* Moves a column's ends to 0, so that jumps there do not count in its spectrum; `start` and `stop` report them. False:
+ * the column is 0. */
 static bool wavelet_fill(const wavelet_table *t, int column, const wavelet_span *of, double dt, int lane,
                          double (*x)[FOURIER_SERIES], wavelet_use *use) {
   const wavelet_place begin = wavelet_find(t, dt, use->begin), end = wavelet_find(t, dt, use->end - 1);

@@ -23,7 +23,6 @@ static double engine_cores_granted(void) {
   return fmax(1, floor(group.cores));
 }
 
-/* The cores of a node's ranks. */
 typedef struct node_cores {
   int threads; /* of this rank: its cores, divided among the ranks that share them, and its part of those `granted` */
   bool own;    /* false: several ranks run on a core */

@@ -179,7 +179,7 @@ static int halo_compare(halo *h, double seconds[TRANSPORTS], error *e) {
   return 0;
 }
 
-/* Keeps the fastest that passes its test, which takes longer than to measure it. */
+/* Keeps the fastest that passes its test. The test comes second because it takes longer than the measurement. */
 static int halo_choose(halo *h, error *e) {
   double seconds[TRANSPORTS];
   TRY(halo_compare(h, seconds, e));

@@ -23,7 +23,7 @@ typedef struct mailbox {
   } side[2];
 } mailbox;
 
-/* The way to one neighbour. */
+/* The link to one neighbour. */
 typedef struct chunks_link {
   bool open;
   float *send[2], *receive[2]; /* two buffers; MPI's, pinned, is one */

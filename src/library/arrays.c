@@ -226,7 +226,6 @@ static int arrays_shape_table(const request *r, const stencil_array *a, table *t
   return 0;
 }
 
-/* The numbers of some rows. */
 static int arrays_rows(const request *r, const stencil_array *a, const void *from, table_part *p,
                        double *values, error *e) {
   const float *narrow = from;

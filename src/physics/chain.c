@@ -8,7 +8,7 @@ static const char CHAIN[] = "the gradient"; /* what memory is for */
 
 /* --- shares of the planes ----------------------------------------------------------------------------------------- */
 
-/* Planes of a share's memory. */
+/* Planes of a part's memory. */
 enum {
   CHAIN_BEFORE,  /* that before its own, as averaging begins, */
   CHAIN_AFTER,   /* and that after them; */

@@ -14,7 +14,7 @@ static const double TURN = 2 * 3.14159265358979323846;
 
 /* --- reading a medium ---------------------------------------------------------------------------------------------- */
 
-/* A medium on its way from a file. */
+/* A medium being read from a file. */
 typedef struct model_reader {
   const config *config;
   const medium_row *medium;
@@ -57,7 +57,7 @@ static int model_take_values(void *context, int z, int planes, float *values, er
   return x->to.next ? x->to.next(x->to.context, z, planes, values, e) : 0;
 }
 
-/* As request_own.take_device. */
+/* A request_own.take_device. */
 static int model_take_device(void *context, const float *values, const float range[2], bool *taken,
                              error *e) {
   model_reader *x = context;
@@ -264,7 +264,7 @@ static void *model_run_parts(void *argument) {
   return NULL;
 }
 
-/* On as many threads as compress files. */
+/* On the threads that compress files. */
 static int model_compute(model *m, const density_model *from, const slab *s, int threads, error *e) {
   const int end = s->z0 + s->nz;
   model_work w = {
@@ -326,7 +326,7 @@ typedef struct model_scan {
   double *greatest;                                   /* of each own plane */
 } model_scan;
 
-/* For thread_each. */
+/* Called by thread_each. */
 static void model_scan_plane(void *context, int z) {
   const model_scan *w = context;
   double greatest = 0;

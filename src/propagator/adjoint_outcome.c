@@ -121,7 +121,6 @@ static size_t adjoint_plane(const adjoint *a) {
   return (size_t)s->ny * (size_t)s->nx;
 }
 
-/* Planes being copied to the host. */
 typedef struct adjoint_bringing {
   const adjoint *a;
   enum gradient_field field;

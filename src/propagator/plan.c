@@ -96,7 +96,7 @@ static bool plan_fit(plan *best, const plan_need *need, int64_t most, int64_t ca
   return found;
 }
 
-/* States that a tier has room for. */
+/* States that fit a tier. */
 static int64_t plan_capacity(const plan_need *need, enum plan_tier tier) {
   const double count = floor(need->budget[tier] / need->state), most = (double)need->fields;
   return count < 0 ? 0 : (int64_t)(count < most ? count : most);

@@ -151,7 +151,6 @@ static int run_verify(const job *j, survey_slot *t, error *e) {
   return e->id;
 }
 
-/* Tests and measurements of one batch. */
 static int run_one(const job *j, survey *v, int (*does)(const job *j, survey_slot *t, error *e), error *e) {
   survey_slot *t;
   if (survey_open(v, e)) return e->id;

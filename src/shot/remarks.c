@@ -192,7 +192,6 @@ static void remarks_receivers(const shot *s, bool rest) {
         100 * sampling);
 }
 
-/* Does it lie in an absorbing layer? */
 static bool remarks_damped(const config *c, const double position[3]) {
   for (int face = 0; face < FACE_COUNT; face++) {
     const config_axis a = config_axis_of(c, face / 2);

@@ -6,7 +6,6 @@
 
 enum { FIELDS, CHECKPOINTS, KINDS };
 
-/* Bytes to be written under a path. */
 typedef struct need {
   const char *path;
   double plain; /* without compression */

@@ -4,8 +4,8 @@
 #include "halo/transport.h"
 #include "pass.h"
 
-/* Points that a launch updates, about: so many that the time to start it does not matter, and so few that the run
- * checks for signals and progress several times a second. */
+/* Points that a launch updates, approximately: enough to hide its start, and few enough that the run checks for signals
+ * and progress several times a second. */
 static const double BATCH_POINTS = 1e10;
 enum { BATCH_MAX = 1000 };
 
@@ -49,7 +49,7 @@ void persistent_close(persistent *p) {
   dev->table->free(dev, p->outcome, MEMORY_PINNED, &ignored);
 }
 
-/* Enqueues `steps` steps; their outcome goes to the pass's. */
+/* Enqueues `steps` steps; the pass's state receives the result. */
 static int persistent_advance(const stepper *s, int steps, error *e) {
   persistent *p = s->persistent;
   device *dev = s->dev;

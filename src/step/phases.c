@@ -47,7 +47,6 @@ static int phases_exposed(const stepper *s, int64_t pass, bool last, double *sec
   return 0;
 }
 
-/* Adds the times of one measured pass. */
 static int phases_add(stepper *s, int64_t pass, error *e) {
   double boundary, interior, to_host, to_device, exchange, gap;
   device_event *const boundary_end = event_of(s, pass, BOUNDARY_END),

@@ -1,5 +1,4 @@
-/* Is what a benchmark has timed right? One more step is compared with the oracle's on two planes, and so at all edges of
- * tiles. */
+/* Checks a benchmark: compares one more step with the oracle's on two planes, and so at all edges of tiles. */
 #include "prove.h"
 #include <math.h>
 #include <string.h>
@@ -38,7 +37,7 @@ static int prove_planes(const proof *p) {
   return prove_z(p, 0) == prove_z(p, 1) ? 1 : PLANES;
 }
 
-/* Has the oracle do the next step of plane n, in the proof's memory. */
+/* Does the next step of plane n by the oracle, in the proof's memory. */
 static int prove_expect(const proof *p, int n, error *e) {
   const stepper *s = p->s;
   const device_table *t = s->dev->table;

@@ -19,7 +19,6 @@ typedef struct tune_entry {
   double interior, boundary;
 } tune_entry;
 
-/* All candidates of a run. */
 typedef struct tune_list {
   tune_entry entry[CANDIDATES_MAX];
   int count;

@@ -13,8 +13,8 @@ typedef struct watchdog_rank {
   _Atomic int64_t step;
   _Atomic int doing;      /* enum watch_doing */
   _Atomic uint32_t marks; /* calls of watchdog_mark */
-  _Atomic uint32_t beat;  /* looks of its thread: stands still where the process is stopped */
-  _Atomic uint32_t ran;   /* looks that found its main thread had run: stands still where that sleeps */
+  _Atomic uint32_t beat;  /* rounds of its thread: constant while the process is stopped */
+  _Atomic uint32_t ran;   /* rounds that found its main thread had run: constant while that sleeps */
   _Atomic int closed;     /* it no longer watches */
   _Atomic int spoken;     /* in the first rank's: a rank of this node has written the message */
   int rank;               /* in the run */
@@ -37,8 +37,8 @@ struct watchdog {
   double limit, period; /* s */
   double time;          /* s that this thread has watched, without those in which this process was stopped */
   clockid_t main_clock; /* processor time of the thread that opened this */
-  double main_time;     /* s, at the last look */
-  double noticed;       /* watchdog time of the first look that found a rank late; < 0: none */
+  double main_time;     /* s, in the last round */
+  double noticed;       /* watchdog time of the first round that found a rank late; < 0: none */
   pthread_t thread;
   pthread_mutex_t mutex;
   pthread_cond_t wake;
@@ -109,8 +109,8 @@ static const char *watchdog_words(const watchdog *w, int i) {
   return watchdog_faint(w, i) ? "its process does not run" : words[atomic_load(&w->all[i]->doing)];
 }
 
-/* Seconds to wait before speaking. Where the late rank only waits, the node of the rank it waits for must speak first.
- * The node with the lowest rank writes first, and the launcher then ends the others. */
+/* Seconds to wait before writing the message. Where the late rank only waits, the node of the rank it waits for must
+ * write first. The node with the lowest rank writes first, and the launcher then ends the others. */
 static double watchdog_patience(const watchdog *w, int i) {
   const int first = w->all[0]->rank, doing = atomic_load(&w->all[i]->doing);
   const bool waits = !watchdog_faint(w, i) && (doing == WATCH_EXCHANGE || doing == WATCH_AGREE);
@@ -119,7 +119,8 @@ static double watchdog_patience(const watchdog *w, int i) {
 
 static void watchdog_speak(watchdog *w, int i) {
   error e = {0};
-  if (atomic_exchange(&w->all[0]->spoken, 1)) return; /* another rank has spoken, and ends the job */
+  /* another rank has written the message and ends the job */
+  if (atomic_exchange(&w->all[0]->spoken, 1)) return;
   FAIL(&e, WATCHDOG, w->all[i]->rank, atomic_load(&w->all[i]->step) + 1, w->limit, watchdog_words(w, i));
   thread_end_process(&e);
 }
@@ -138,7 +139,7 @@ static bool watchdog_nap(watchdog *w) {
   return !stop;
 }
 
-/* Tells that this process runs, and whether its main thread does. */
+/* Records that this process runs, and whether its main thread does. */
 static void watchdog_show_life(watchdog *w) {
   const double time = clock_read(w->main_clock);
   atomic_fetch_add(&w->mine->beat, 1);
@@ -191,7 +192,7 @@ static int watchdog_exchange(watchdog *w, MPI_Comm comm, int64_t step, error *e)
 }
 
 int watchdog_open(watchdog **opened, MPI_Comm comm, double seconds, int64_t step, error *e) {
-  const double LONGEST = 1; /* s between two looks */
+  const double LONGEST = 1; /* s between two rounds */
   *opened = NULL;
   if (seconds <= 0) return 0;
   ALLOC(e, *opened, 1, "the watchdog");
@@ -200,7 +201,7 @@ int watchdog_open(watchdog **opened, MPI_Comm comm, double seconds, int64_t step
   *w = (watchdog){.limit = seconds, .noticed = -1, .node = MPI_COMM_NULL, .window = MPI_WIN_NULL};
   w->period = seconds / 8 < LONGEST ? seconds / 8 : LONGEST;
   watchdog_exchange(w, comm, step, e);
-  TRY(error_agree(e, comm)); /* the thread must not look before all ranks have written their number */
+  TRY(error_agree(e, comm)); /* the thread must not read before all ranks have written their number */
   watchdog_start(w, e);
   return error_agree(e, comm);
 }

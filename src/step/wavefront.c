@@ -40,9 +40,8 @@ void wavefront_close(wavefront *w) {
 
 static const int DEPTHS[] = {1, 2, 3, 4, 6};
 enum { WAYS = sizeof DEPTHS / sizeof *DEPTHS };
-static const double CACHED_BYTES =
-                        16 << 20, /* fields of fewer in all stay in a cache from one pass to the next */
-    MEASURE_SECONDS = 0.1;        /* for each way, at least two passes */
+static const double CACHED_BYTES = 16 << 20, /* smaller fields stay in a cache from one pass to the next */
+    MEASURE_SECONDS = 0.1;                   /* for each way, at least two passes */
 
 int wavefront_most(const config *c, const kernel *k, int ranks, bool medium, run_log *log) {
   const bool asked = k->flags & KERNEL_WAVEFRONT;

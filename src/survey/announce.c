@@ -119,7 +119,6 @@ void announce_left(const shot *s) {
 
 /* --- at the end -------------------------------------------------------------------------------------------------- */
 
-/* The times that this rank measured. */
 static report_rank announce_measured(const batch *b) {
   const step_phases *p = &b->p.stepper.phases;
   double measured_steps = p->steps ? (double)p->steps : 1;
@@ -227,7 +226,6 @@ int announce_survey(const batch *b, const announce_shots *all, MPI_Comm comm, er
   return announce_gather(b->p.engine, r, &mine, comm, e);
 }
 
-/* Appends a file to the list. */
 static void announce_list(char list[FILES_TEXT], const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 static void announce_list(char list[FILES_TEXT], const char *format, ...) {

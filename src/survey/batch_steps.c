@@ -141,7 +141,7 @@ int batch_steps(batch *b, bool saves, error *e) {
 
 /* --- before the loop ----------------------------------------------------------------------------------------------- */
 
-/* For batch_each, as is the next one. */
+/* Called by batch_each, as is the next one. */
 static int batch_check_files(void *context, int i, error *e) {
   const batch *b = context;
   const shot *s = b->shots[i];
@@ -198,7 +198,7 @@ int batch_make_files(batch *b, int i, error *e) {
   return receivers_make_file(&b->shots[i]->at.receivers, b->shots[i]->config->output_path, &about, e);
 }
 
-/* For batch_each. */
+/* Called by batch_each. */
 static int batch_write_maps(void *context, int i, error *e) {
   const batch *b = context;
   shot *s = b->shots[i];
