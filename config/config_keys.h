@@ -22,11 +22,7 @@ static const range POSITION = {-1e20, 1e20};
 /* Wide enough for the defaults on any grid and at any frequency. */
 static const range CENTER = {-1e30, 1e30}, WIDTH = {1e-30, 1e30};
 
-enum {
-  THREADS_MAX = 4096,
-  KEEP_MAX = 1000000,
-  AT_ONCE_MAX = 256
-};
+enum { THREADS_MAX = 4096, KEEP_MAX = 1000000, AT_ONCE_MAX = 256 };
 
 static bool has_face(const config *c, enum boundary_kind kind) {
   for (int face = 0; face < FACE_COUNT; face++)
@@ -459,7 +455,7 @@ const config_key config_keys[] = {
    .doc = "also the image of reverse time migration, and the illumination"},
   {"gradient", "memory", VALUE_NUMBERS, AT(gradient_memory), .no_bit = true, .range = &POSITIVE, .bytes = true, .automatic = true,
    .fallback = "auto", .only_with = &GRADIENT,
-   .unit = "B", .doc = "device memory of a rank for what the way back keeps",
+   .unit = "B", .doc = "device memory of a rank for the states of the adjoint",
    .note = "auto: most of what is free; of file_memory none without path. Less memory costs up to two more forward runs, and\n"
            "changes no bit. On the host backend host_memory alone counts."},
   {"gradient", "host_memory", VALUE_NUMBERS, AT(gradient_host_memory), .no_bit = true, .range = &POSITIVE, .bytes = true,

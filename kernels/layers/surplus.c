@@ -1,4 +1,4 @@
-/* The host function of surplus.h: row by row, in runs of points that lie in the same layers. The compiler makes vectors
+/* The host function of surplus.h, row by row, in runs of points that lie in the same layers. The compiler makes vectors
  * of the loops, for each instruction set. */
 #include "surplus.h"
 #include "base/isa.h"
@@ -52,5 +52,5 @@ static int surplus_pieces(const void *args, int threads) {
   return threads > 1 ? 4 : 1;
 }
 
-OPERATION(surplus, "what the way back takes from mu", surplus_args, .host = surplus_host,
+OPERATION(surplus, "the surplus of the adjoint field in layers", surplus_args, .host = surplus_host,
           .pieces = surplus_pieces)

@@ -62,7 +62,7 @@ int propagator_continue(propagator *p, int64_t step, int (*read)(void *context, 
                         error *e);
 /* Waits for all enqueued work, because the next shots overwrite the fields. */
 void propagator_settle(const propagator *p);
-/* Does the extra steps that removing dispersion needs (exact_time.h). Only traces and the way back see them; the step
+/* Does the extra steps that removing dispersion needs (exact_time.h). Only traces and the adjoint see them; the step
  * count stays. */
 int propagator_extra_steps(propagator *p, error *e);
 /* Calls the observers that look between passes, where they are due after this step. */

@@ -1,4 +1,4 @@
-/* The way back steps mu = P nu (stretch.h). Turns it into nu after each step: memory and launches. */
+/* Turns mu = P nu (stretch.h), the field of adjoint steps, into nu after each step: memory and launches. */
 #ifndef STENCIL_SURPLUS_STATE_H
 #define STENCIL_SURPLUS_STATE_H
 

@@ -65,7 +65,7 @@ int batch_steps_begin(batch *b, bool saves, error *e);
 int batch_pass(batch *b, bool *over, error *e);
 /* Begins to watch, after `step` steps, for what ends the batch early. */
 int batch_watch(batch *b, int64_t step, error *e);
-/* Says in the log that this part of the steps, or of the way back, is done. Not collective. */
+/* Logs that this part of the steps, or of the adjoint, is done. Not collective. */
 void batch_advance(const batch *b, bool back, double part);
 /* STOPPED at `step`, as `reason` has it; `after`: the end of the message. Not collective. */
 int batch_stopped(const batch *b, enum stop_reason reason, int64_t step, const char *after, error *e);

@@ -119,10 +119,10 @@ void gradient_announce(const gradient *g, run_log *log) {
     snprintf(states, sizeof states, ", states every %lld steps%s: %lld on the %s%s, %lld in a file",
              (long long)(p->parts > 1 ? p->part : ring), p->parts > 1 ? " and within" : " or fewer",
              (long long)p->tier[TIER_DEVICE], where, on_the_host[0], (long long)p->tier[TIER_FILE]);
-  log_line(log, "gradient: a ring of %lld of %lld fields%s", (long long)ring, (long long)p->need.fields,
-           states);
+  log_line(log, "gradient: a ring buffer of %lld of %lld fields%s", (long long)ring,
+           (long long)p->need.fields, states);
   log_line(log,
-           "gradient: %.1f MiB a rank on the %s besides %.1f MiB for the way back%s, %.1f MiB in a file; "
+           "gradient: %.1f MiB a rank on the %s besides %.1f MiB for the adjoint%s, %.1f MiB in a file; "
            "%.2f forward runs in all",
            gradient_mib(p->bytes[TIER_DEVICE]), where, gradient_mib((double)adjoint_bytes(&b->p)),
            on_the_host[1], gradient_mib(p->bytes[TIER_FILE]), FORWARD_AND_BACK + p->again);
@@ -254,7 +254,7 @@ int gradient_residual(gradient *g, int i, error *e) {
   return adjoint_take(&g->adjoint, i, m->residual, m->unit, e);
 }
 
-/* Ends the way back early, all ranks together. */
+/* Ends the adjoint early, all ranks together. */
 static int gradient_poll(void *context, int64_t count, error *e) {
   gradient *g = context;
   stop_watch *w = &g->b->stop;
@@ -262,7 +262,7 @@ static int gradient_poll(void *context, int64_t count, error *e) {
   bool unused;
   batch_advance(g->b, true, 1 - (double)g->adjoint.step / (double)(propagator_last(&g->b->p) + 1));
   if (stop_poll(w, count, &reason, &unused, e)) return error_abort(e, w->comm);
-  return reason == STOP_NOT ? 0 : batch_stopped(g->b, reason, g->adjoint.step, ", on the way back", e);
+  return reason == STOP_NOT ? 0 : batch_stopped(g->b, reason, g->adjoint.step, ", in the adjoint", e);
 }
 
 /* Makes the files that are not there yet, while the device steps. A failure here occurs again, and is reported, where

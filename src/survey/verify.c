@@ -127,8 +127,8 @@ static int verify_keep_medium(verify *v, error *e) {
 
 /* --- the dot product ---------------------------------------------------------------------------------------------- */
 
-/* Fills what the way back starts from; sums[0]: its product with the traces, then the squares of both, and those
- * of the traces times their weights. */
+/* Fills the residual. sums[0]: its product with the traces, then the squares of both, and those of the traces times
+ * their weights. */
 static void verify_residual(const verify *v, float *residual, double sums[4]) {
   const receivers *r = &v->shot->at.receivers;
   const traces all = receivers_traces(r);

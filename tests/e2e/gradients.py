@@ -77,14 +77,14 @@ def slow_beyond_memory(program):
 
 @case
 def maps(program):
-    """[maps] with [gradient]: each as it is alone; the states that are kept for the way back have no maps."""
+    """[maps] with [gradient]: each as it is alone; the states that are kept for the adjoint have no maps."""
     config, more = prepare(program), ["maps.quantities=max rms", "maps.dft=30"]
     program.succeed("-q", config, *more, "gradient.observed=", "output.path=out/alone")
     for ranks, option in ((0, "gradient.host_memory=2.6MB"), (3, "parallel.io=server")):
         plain = program.succeed(config, option, np=ranks).out
         expected = gradient(program)
         printed = program.succeed(config, option, *more, np=ranks).out
-        check(re.findall("gradient: a ring.*", printed) == re.findall("gradient: a ring.*", plain), f"{printed}")
+        check(re.findall("gradient: a ring buffer.*", printed) == re.findall("gradient: a ring buffer.*", plain), f"{printed}")
         check(same_bits(gradient(program), expected) and "out/r.maps.hdf, out/r.gradient.h5" in printed, f"{ranks} ranks: {printed}")
         with h5py.File(program.folder / "out/r.maps.hdf") as a, h5py.File(program.folder / "out/alone.maps.hdf") as b:
             check(all(same_bits(a[name][...], b[name][...]) for name in ("max", "rms", "dft")) and b["max"][...].any(), f"{ranks} ranks: other maps")
@@ -251,7 +251,7 @@ def flat(program):
     config = program.config({key: value for key, value in {**RUN, **section}.items() if key != "boundary.y"})
     program.succeed("-q", config, "gradient.observed=", "medium.velocity=2d.h5:/true", "output.path=out/true")
     log = program.succeed(config, "gradient.image=on").out
-    expected, (ring, mib) = gradient(program), re.search(r"a ring of (\d+) of .*\ngradient: ([0-9.]+) MiB", log).groups()
+    expected, (ring, mib) = gradient(program), re.search(r"a ring buffer of (\d+) of .*\ngradient: ([0-9.]+) MiB", log).groups()
     check(float(mib) * 2**20 < 1.5 * int(ring) * nx * nz * 4 and expected.any(), log)
     for ranks, option in ((0, "gradient.image=off"), (0, "gradient.host_memory=12MB"), (0, "gradient.host_memory=7MB"), (3, "gradient.host_memory=4MB")):
         result = program.succeed(config, option, np=ranks)
@@ -406,7 +406,7 @@ def prepare_batch(program, **more):
             printed = program.succeed(config, *keys, *survey, *options, f"survey.at_once={most}", np=ranks).out
             check(f"{most} shots together" in printed and ("states every" in printed) == bool(options), printed)
             dry = program.succeed("-n", config, *keys, *survey, *options, f"survey.at_once={most}", np=ranks).out
-            check(re.findall("gradient: .*|.* shots together.*", dry) == re.findall("gradient: (?:a ring|.*a rank on|that is).*|.* shots together.*", printed), f"{dry}{printed}")
+            check(re.findall("gradient: .*|.* shots together.*", dry) == re.findall("gradient: (?:a ring buffer|.*a rank on|that is).*|.* shots together.*", printed), f"{dry}{printed}")
             for name in BATCH:
                 for field in names:
                     check(same_bits(gradient(program, field, f"out/line/{name}"), expected[name][field]), f"{about}, {most}: {name}: other bits in /{field}")
@@ -596,7 +596,7 @@ def stops(program):
             send(run.ranks()[0], signal.SIGTERM)
             result = run.wait()
         check(result.code == 75 and "checkpoint written" not in result.err, f"{result}")
-        check("on the way back" in result.err or "misfit" not in phase, f"{result}")  # a signal may come late
+        check("in the adjoint" in result.err or "misfit" not in phase, f"{result}")  # a signal may come late
         check(not (program.folder / "out/r.gradient.h5").exists(), "a gradient of a run that was stopped")
     program.succeed("-q", "-r", "auto", config)
 

@@ -107,7 +107,7 @@ static void ghosts_are_images(void) {
   }
 }
 
-/* --- layers on the way back ------------------------------------------------------------------------------------- */
+/* --- layers in the adjoint -------------------------------------------------------------------------------------- */
 
 enum { LAYER = 3 };
 static const float COEFFICIENTS[4 * LAYER + 2 * ABSORB_BEYOND] = {0.5f, 0.75f, 0.875f, -0.9f, -0.4f, -0.1f};
