@@ -1,4 +1,4 @@
-"""What the scripts of this folder need besides Python itself, and one line instead of a traceback where it is missing."""
+"""Packages that the scripts of this folder need; a missing one is one line instead of a traceback."""
 import importlib.util
 import subprocess
 import sys

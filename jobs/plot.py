@@ -147,7 +147,7 @@ class Slice:
         return left_right + (low_high[::-1] if self.rows == "z" else low_high)
 
     def near(self, places):
-        """Those of the places (n, 3) that lie in this picture, as columns and rows."""
+        """The places (n, 3) that lie in this picture, as columns and rows."""
         for axis in () if self.unit[1] == "points" else (self.columns, self.rows):
             along, at = self.coordinate[axis], places[:, AXES.index(axis)]
             places = places[(at >= along[0] - self.spacing[axis]) & (at <= along[-1] + self.spacing[axis])]
@@ -314,7 +314,7 @@ def slice_command(args):
 # --- gathers --------------------------------------------------------------------------------------------------------
 
 class Line:
-    """Receivers beside each other: which, where (m along `axis`, or their numbers), and what they share."""
+    """Receivers on a line: their numbers, places (m along `axis`, or their numbers), and common coordinates."""
 
     def __init__(self, order, where, axis, shared=""):
         self.order, self.where, self.axis, self.shared = order, where, axis, shared

@@ -1,4 +1,4 @@
-"""What a run has saved. Opening reads names and attributes; values are read when they are asked for."""
+"""The files that a run has saved. Opening reads names and attributes; values are read on first use."""
 import csv
 import json
 import os
@@ -113,8 +113,8 @@ class Field:
 
 
 class Fields(Sequence):
-    """The saved fields of PATH, a sequence of Field: those that PATH.hdf.series lists, which leaves out files of earlier
-    runs; without it, all that bear the name. steps; times, s."""
+    """The saved fields of PATH, a sequence of Field: those in PATH.hdf.series, which leaves out files of earlier runs;
+    without it, all files of that name. steps; times, s."""
 
     def __init__(self, path):
         path = Path(path)
@@ -159,7 +159,7 @@ class Receivers:
 
 
 def check_kept(out, *files):
-    """What is read is not written over."""
+    """Refuses to overwrite a file that is read."""
     if any(os.path.exists(path) and os.path.exists(out) and os.path.samefile(path, out) for path in files):
         raise Error(f"{out}: it would be written over what is read")
 

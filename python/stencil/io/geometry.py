@@ -94,8 +94,8 @@ def numbers_of(path, traces, source, live):
 
 
 def unplaced(path, number, source, group):
-    """Which traces have a receiver at 0 0 because nobody set its place: 0 0 is then much farther from the source, along
-    x or y, than other receivers are from their sources. Raises Error if nobody set a source, or any receiver."""
+    """Traces whose receiver is at 0 0 because nobody set its place. There 0 0 is much farther from the source, along x
+    or y, than other receivers are from their sources. Raises Error if nobody set a source, or any receiver."""
     zero, offset = [~end[:, :2].any(axis=1) for end in (source, group)], np.abs(group - source)[:, :2]
     several, elsewhere = np.ptp(number) > 0, ~zero[0] & ~zero[1]
     well = len(np.unique(np.column_stack([number, group[:, 2]]), axis=0)) == len(group)  # depths say where they are

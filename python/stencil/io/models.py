@@ -29,7 +29,7 @@ class Model:
         return iter((self.values, self.spacing, self.note))
 
     def attributes(self):
-        """Those of the dataset that write_model writes of it."""
+        """The attributes of the dataset that write_model writes."""
         result = {"spacing": self.spacing, "origin": self.origin}
         if self.azimuth or self.pivot:
             result |= {"azimuth": self.azimuth or (90, 0), "pivot": self.pivot or self.origin[:2]}

@@ -91,7 +91,8 @@ def missing_of(numbers, attributes, packed, fillvalue):
         raise Error("attribute valid_range: expected two numbers, found one")
     for end, outside in ((0, np.less), (1, np.greater)):
         for limit in (*both[end:end + 1], *limits[end]):
-            # Of a floating type beside packed integers they limit values, else stored numbers (netCDF User Guide).
+            # Limits of a floating type for packed integers apply to values, others to stored numbers (netCDF User
+            # Guide).
             if packed and numbers.dtype.kind in "iu" and limit.dtype.kind == "f":
                 missing |= outside(np.float32(packed(numbers)), np.float32(limit))
             else:

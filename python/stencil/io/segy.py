@@ -303,7 +303,7 @@ def values_of(traces, binary):
 
 
 def factor(scalar):
-    """What a SEG-Y scalar multiplies by: a negative one divides, 0 is none."""
+    """The factor of a SEG-Y scalar: a negative one divides, 0 is none."""
     scalar = scalar.astype(float)
     return np.where(scalar < 0, -1 / np.where(scalar == 0, 1, scalar), np.where(scalar == 0, 1, scalar))
 
@@ -360,7 +360,8 @@ class Grid:
 
 
 def frame(places, spacing):
-    """Of places (ny, nx, 2) in m: that of the first, and of a metre along x, and along y; None where all are one."""
+    """The origin of places (ny, nx, 2) in m, and the steps of a metre along x and along y; None where all places are
+    equal."""
     rows = [places[0, 0], *((end - places[0, 0]) / (h * max(1, n - 1)) for end, h, n in
                             ((places[0, -1], spacing[0], places.shape[1]), (places[-1, 0], spacing[1], places.shape[0])))]
     return np.stack(rows) if np.ptp(places, axis=(0, 1)).any() else None

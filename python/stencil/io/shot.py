@@ -10,8 +10,8 @@ PERIODIC = LAYER  # an axis y of fewer points, but more than one, is periodic: i
 
 
 def shot(model, path="shot", points=5, density=None):
-    """The configuration (flat) of a shot over `model`, FILE:/dataset: source in the middle and receivers along x (in 1D along
-    z), two points below a free surface. `points` per shortest wavelength of what the source sends. It lasts as long as an
+    """The configuration (flat) of a shot over `model`, FILE:/dataset: source in the middle and receivers along x (in 1D
+    along z), two points below a free surface. `points` per shortest wavelength of the source. It lasts as long as an
     echo from the bottom, or a wave across. `density`: FILE:/dataset. ny = 1 is a 2D run, nx = ny = 1 a 1D run."""
     field = Field(model)
     (slowest, fastest), spacing, origin = field.limits(), field.spacing, field.origin
