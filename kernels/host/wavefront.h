@@ -57,8 +57,8 @@ typedef struct wavefront_args {
   float *u[EQUATION_STATES];
   int steps, rows, tiles, chunks; /* rows of a tile, tiles of a chunk: wavefront_cut */
   /* Counters: one for each tile of each chunk, chunk by chunk, then one of the tiles taken. A position done adds 1 to
-   * its tile's counter. They hold `before` or less when the pass
-   * begins; the next pass has before + wavefront_counts. */
+   * its tile's counter. They hold `before` or less when the pass begins; the next pass has
+   * before + wavefront_counts. */
   atomic_llong *done;
   long long before;
   wavefront_sources sources; /* tiles NULL: none */
