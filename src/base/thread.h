@@ -6,10 +6,9 @@
 #include "error.h"
 
 /* Makes subnormal numbers count as 0 in the calling thread from now on, as operands and as results. The main thread
- * calls it. Ahead of every wave lies a shell of numbers too small for the normal range, and processors take a hundred
- * times as long for those: a shot into a silent model ran 3.7 times as long as one into noise. The CUDA code is
- * compiled with -ftz=true and gives the same bits: this was compared on 10^8 cases around the smallest normal
- * number. */
+ * calls it. Numbers ahead of a wave front are subnormal, and processors take a hundred times as long for those: a shot
+ * into a silent model ran 3.7 times as long as one into noise. The CUDA code is compiled with -ftz=true and gives the
+ * same bits: this was compared on 10^8 cases around the smallest normal number. */
 void thread_flush_subnormals(void);
 
 /* Starts a thread for which subnormal numbers count as 0. Signals are blocked in it and in threads that it starts: only
@@ -17,8 +16,8 @@ void thread_flush_subnormals(void);
  * such as SIGSEGV, are not blocked. Returns 0 or an errno; after an errno there is no thread. */
 int thread_start(pthread_t *thread, void *(*run)(void *), void *argument);
 
-/* Runs `run` on several threads at once, at most `threads`, this one among them: fewer where they cannot be started. In it
- * subnormal numbers count as 0, so that bits do not depend on which thread does what. */
+/* Runs `run` on several threads at once, at most `threads`, this one among them: fewer where they cannot be started.
+ * Subnormal numbers count as 0 in all, so that bits do not depend on the thread. */
 void thread_run(int threads, void *(*run)(void *), void *argument);
 
 /* Calls each(context, i) for i from 0 to count - 1: one after the other, in each of at most `threads` threads, as above. */

@@ -134,7 +134,7 @@ void model_close(model *m) {
 
 /* --- planes of other ranks ----------------------------------------------------------------------------------------- */
 
-/* Planes to each side of a slab that its own values depend on: those of sigma in its ghosts, averaged. */
+/* Planes to each side of a slab on which its values depend, through sigma in its ghosts and averaging. */
 enum { MODEL_NEAR = 2 * RADIUS + 1 };
 
 /* The planes that this rank computes with: its own, and those of other ranks near them. */
@@ -146,14 +146,14 @@ typedef struct model_planes {
   float *others;
 } model_planes;
 
-/* The planes whose sigma a slab knows: its own, and the ghosts that are a neighbour's. */
+/* The planes of a slab with sigma: its own, and its ghosts with a neighbour. */
 static zrange model_extended(const density_axis *z, int begin, int end) {
   const bool wraps = z->end[0] == DENSITY_WRAP;
   return (zrange){wraps ? begin - RADIUS : larger(begin - RADIUS, 0),
                   wraps ? end + RADIUS : smaller(end + RADIUS, z->points)};
 }
 
-/* Hands plane of[0] on to rank[0] and gets plane of[1] from rank[1], to `place`, as far as the grid has them. */
+/* Sends plane of[0] to rank[0] and receives plane of[1] from rank[1] in `place`, where the grid has them. */
 static int model_hand_on(model_planes *p, const int of[2], const int rank[2], float *place, error *e) {
   const density_axis *z = p->z;
   const int points = p->s->nx * p->s->ny;
@@ -169,7 +169,7 @@ static int model_hand_on(model_planes *p, const int of[2], const int rank[2], fl
   return 0;
 }
 
-/* Brings the planes of other ranks, nearest first: whoever has one hands it on. Collective, agreed. */
+/* Fetches the planes of other ranks, nearest first: each rank forwards the planes that it has. Collective, agreed. */
 static int model_planes_open(model_planes *p, const float *own, error *e) {
   const slab *s = p->s;
   const size_t points = (size_t)s->nx * (size_t)s->ny;
@@ -194,7 +194,7 @@ static void model_planes_close(model_planes *p) {
 
 /* --- density ------------------------------------------------------------------------------------------------------- */
 
-/* Fills own planes in a layer along z from the plane at its inner edge, which some rank has. */
+/* Fills own planes in a layer along z from the plane at its inner edge, which one rank has. */
 static int model_settle_planes(const model_planes *p, float *rho, int edge, zrange layer, float *plane,
                                error *e) {
   const slab *s = p->s;
@@ -228,7 +228,7 @@ static void model_settle_plane(void *context, int z) {
       memcpy(plane + (size_t)y * nx, plane + (size_t)density_settled(ay, y) * nx, nx * sizeof *plane);
 }
 
-/* Gives points of layers the rho of their inner edges. Collective, agreed. */
+/* Sets rho at points of layers to that at their inner edges. Collective, agreed. */
 static int model_settle(const model_planes *p, const density_axis axis[3], float *rho, int threads,
                         error *e) {
   const slab *s = p->s;
@@ -292,7 +292,7 @@ void model_axes(density_axis axis[3], const config *c) {
   }
 }
 
-/* The axes and the numbers. rho counts relative to its greatest, so that sigma is 1 where density is constant. */
+/* Sets axes and numbers. rho is relative to its greatest value, so that sigma is 1 where density is constant. */
 static density_model model_density_of(const model *m, const config *c) {
   density_model d = {
       .averaged = c->averaging, .rho = 1, .v = c->media[MEDIUM_VELOCITY].number, .unit = m->density.max};
@@ -362,7 +362,7 @@ static void model_set_law(model *m, const config *c) {
                       .power = c->absorption_power - 1};
 }
 
-/* From Q or alpha0 in m->loss to the loss at the reference; the law is that of the strongest. Collective. */
+/* Converts Q or alpha0 in m->loss to the loss at the reference; the strongest loss determines the law. Collective. */
 static int model_find_losses(model *m, const config *c, const files *files, const slab *s, const float *v,
                              error *e) {
   const bool quality = config_has_medium(c, MEDIUM_QUALITY);
@@ -463,7 +463,7 @@ static int model_take_memory(model *m, const config *c, const slab *s, float **r
   if (m->absorbs) TRY(model_take(&m->loss, s, 0, e));
   if (!config_density_varies(c)) return 0;
   TRY(model_take(&m->sigma, s, RADIUS, e));
-  const size_t ghosts = RADIUS * (size_t)s->nx * (size_t)s->ny; /* beyond the grid nothing else sets them */
+  const size_t ghosts = RADIUS * (size_t)s->nx * (size_t)s->ny; /* no other code sets them beyond the grid */
   for (size_t i = 0; i < ghosts; i++) m->sigma[i] = m->sigma[ghosts + model_points(s) + i] = 1;
   TRY(model_take(&m->V, s, 0, e));
   return model_take(rho, s, 0, e);

@@ -1,6 +1,6 @@
-/* The medium of an equation with terms: density and absorption, from datasets to what a step works on. Where neither is given
- * and nothing is averaged there is no model, and kernels get the velocity alone.
- * Formulas: density.h, relaxation.h. */
+/* The medium of an equation with terms: makes the steps' fields from datasets of density and absorption. Where neither
+ * is given and nothing is averaged there is no model, and kernels get the velocity alone. Formulas: density.h,
+ * relaxation.h. */
 #ifndef STENCIL_MODEL_H
 #define STENCIL_MODEL_H
 
@@ -63,7 +63,7 @@ void model_close(model *m);
 void model_axes(density_axis axis[3], const config *c);
 /* The quantity of a medium's dataset. */
 enum quantity model_quantity(enum medium which);
-/* Where the values of a medium go besides. */
+/* Further targets of a medium's values. */
 typedef struct model_target {
   float *to;        /* own planes; NULL: nowhere */
   field_sink *next; /* NULL, or gets them, and may spoil them; the range has no digest then */

@@ -165,7 +165,7 @@ int announce_check_report(const engine *g, error *e) {
   return error_agree(e, g->comm);
 }
 
-/* `r`: but for what the ranks of `comm` measured. */
+/* Completes `r` with the measurements of the ranks of `comm`. */
 static int announce_gather(const engine *g, report r, const report_rank *mine, MPI_Comm comm, error *e) {
   report_rank *all = NULL;
   int rank;

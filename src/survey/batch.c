@@ -1,4 +1,4 @@
-/* Planning, opening and closing a batch, and what is done to each of its shots. */
+/* Planning, opening and closing a batch, and loops over its shots. */
 #include "batch.h"
 #include <stdlib.h>
 #include <string.h>
@@ -49,7 +49,7 @@ int batch_open(batch *b, error *e) {
   return save_queue_open(b, e);
 }
 
-/* A propagator_input: the first shot's, as all of them begin alike. */
+/* A propagator_input: the first shot's, since all begin with the same field. */
 static int batch_read(void *context, int step, field_sink *sink, void *to, error *e) {
   const batch *b = context;
   const shot *first = b->shots[0];

@@ -1,4 +1,4 @@
-/* A batch: shots that step as one, with all that is saved of them, and when they end. */
+/* A batch: shots that step as one, their saves, and their end. */
 #ifndef STENCIL_BATCH_H
 #define STENCIL_BATCH_H
 
@@ -52,18 +52,18 @@ typedef struct batch {
  * set. All functions are collective over the engine's ranks, same error everywhere, unless they say otherwise.
  * batch_close it, also after a failure. */
 int batch_plan(batch *b, engine *g, shot *const *shots, int count, const batch_setup *setup, error *e);
-/* Takes what memory is missing, and starts the writer. */
+/* Takes missing memory, and starts the writer. */
 int batch_open(batch *b, error *e);
 /* Fills the fields: with the initial field, or from the checkpoint of the shot. */
 int batch_load(batch *b, error *e);
-/* batch_load, with all preparations of what is to be saved; saves the first field. */
+/* batch_load, with all preparations of saves; saves the first field. */
 int batch_begin(batch *b, error *e);
 /* Does the steps that are left. With `saves` it also checks and writes as configured, and may stop early: STOPPED. */
 int batch_steps(batch *b, bool saves, error *e);
 /* The same in parts, for one of several batches under way: batch_steps_begin, then batch_pass until *over. */
 int batch_steps_begin(batch *b, bool saves, error *e);
 int batch_pass(batch *b, bool *over, error *e);
-/* Begins to watch, after `step` steps, for what ends the batch early. */
+/* Starts the watch for signals and the wall time, after `step` steps. */
 int batch_watch(batch *b, int64_t step, error *e);
 /* Logs that this part of the steps, or of the adjoint, is done. Not collective. */
 void batch_advance(const batch *b, bool back, double part);

@@ -64,8 +64,7 @@ static report_figures report_figures_of(const report *r) {
   f.gbs = f.gpts * r->bytes_per_point;
   f.fraction = f.copy_gbs > 0 ? f.gbs / f.copy_gbs : 0;
   f.exposed_fraction = f.step > 0 ? report_over_ranks(r, offsetof(report_rank, exposed)).mean / f.step : 0;
-  if (f.exposed_fraction > 1)
-    f.exposed_fraction = 1; /* the passes that are measured may have been slower than most */
+  if (f.exposed_fraction > 1) f.exposed_fraction = 1; /* measured passes may have been slower than most */
   return f;
 }
 
@@ -210,7 +209,7 @@ static bool report_add_histogram(cJSON *root, const field_statistics *s) {
   return ok;
 }
 
-/* Empty without a histogram, from which they come: the key is promised. */
+/* The key is always there; empty without a histogram, from which the quantiles come. */
 static bool report_add_quantiles(cJSON *root, const field_statistics *s) {
   report_number quantiles[QUANTILES + 1] = {{NULL, 0}};
   char names[QUANTILES][8];

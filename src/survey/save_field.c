@@ -78,7 +78,7 @@ static int field_list_step(shot *s, int64_t step, error *e) {
   return 0;
 }
 
-/* The steps are rank 0's. */
+/* Only rank 0 has the steps. */
 static int field_write_series(const shot *s, const field_meta *meta, const int64_t *steps, int count,
                               error *e) {
   const request r = {FILES_WRITE_SERIES, .path = s->io.path, .field = meta,
@@ -121,7 +121,7 @@ int save_field_list(batch *b, const int64_t *steps, int64_t count, error *e) {
 
 typedef struct field_job field_job;
 
-/* A shot's field to be saved, with all that the run will have changed by then. */
+/* A shot's field to be saved, with copies of everything that the run may change before. */
 typedef struct field_part {
   const field_job *job;
   int i;             /* of the shot */
@@ -184,7 +184,7 @@ static int field_write_part(field_part *o, error *e) {
   return o->job->lists ? field_write_series(s, &o->meta, o->series, o->series_count, e) : 0;
 }
 
-/* For batch_for_each. */
+/* Called by batch_for_each. */
 static void field_write_shot(void *context, int i) {
   field_part *o = &((field_job *)context)->parts[i];
   if (!o->failed.id) field_write_part(o, &o->failed);
@@ -232,8 +232,8 @@ static void field_done(writer_job *job, bool written) {
   field_free_job(j);
 }
 
-/* The list can be made anew from the files, and is long where fields are many: while the run goes on, once a second is
- * enough. By a clock that is the same on every rank. */
+/* The list can be remade from the files, and is long where fields are many: once a second is enough during the run, by
+ * a clock that all ranks share. */
 static bool field_list_is_due(batch *b) {
   const double SECONDS = 1;
   saved_series *first = &b->shots[0]->series;
@@ -314,7 +314,7 @@ static int field_measure_parts(field_job *j, error *e) {
   return batch_failed(b, e);
 }
 
-/* Copies what the fields will hold when the steps enqueued so far are done. */
+/* Enqueues copies of the fields after the steps enqueued so far. */
 static int field_copy_parts(field_job *j, snapshot *copy, error *e) {
   batch *b = j->b;
   stepper *p = &b->p.stepper;
@@ -355,7 +355,7 @@ int save_field(batch *b, error *e) {
 
 /* --- before and after the steps ------------------------------------------------------------------------------------ */
 
-/* Moves aside or deletes what an earlier run has left: as this one begins, or, `over`, when its own files are there. */
+/* Moves aside or deletes files of an earlier run: when this one begins, or, `over`, when it has written its own. */
 static int field_move_aside(const shot *s, bool dry, bool over, space_aside *a, error *e) {
   request r = {FILES_MOVE_ASIDE, .config = s->config,       .which = storage_steps(s),
                .dry = dry,       .answer_bytes = sizeof *a, .own = {.io = &s->io, .answer = a}};
@@ -398,7 +398,7 @@ int save_field_replace(const shot *s, error *e) {
   return 0;
 }
 
-/* For batch_for_each. A shot that has failed or was stopped learns what its list lacks. */
+/* Called by batch_for_each. Completes the list of a shot that has failed or was stopped, too. */
 static void field_finish_list(void *context, int i) {
   const batch *b = context;
   shot *s = b->shots[i];
