@@ -120,6 +120,8 @@ class Simulation:
     def _media(self, velocity, initial, **media):
         """The inputs that all shots share."""
         media = {f"medium.{name}": value for name, value in media.items()}
+        if velocity is None and not {self._medium} & ({*self._inputs} | {*self._keys}):
+            raise Error(f"{self._medium[7:]}: expected an array or a number: the configuration has none")
         values = {self._medium: velocity, "initial.u": initial, **media}
         values = {**self._inputs, **{key: value for key, value in values.items() if value is not None}}
         return {key: self._volume(value, key.partition(".")[2]) for key, value in values.items()}
@@ -185,7 +187,11 @@ class Simulation:
                 del arrays[key]
         keys = {"output.final": "on", **self._saved} if switch(fields, "fields") else {}
         what = self._run(Results("forward", velocity, fields), keys, inputs, ready)
-        return what.traces(len(ready), self.axes)
+        traces = what.traces(len(ready), self.axes)
+        for shot, one in enumerate(traces):
+            if one is None and not traces.maps[shot] and not traces.fields[shot]:
+                raise Error(f"shot {shot}: it has no receivers, so there are no traces")
+        return traces
 
     def gradient(self, velocity=None, shots=None, *, observed=None, weights=None, misfit=None, missing=None,
                  of=None, memory=None, density=None, quality=None, absorption=None, initial=None):

@@ -236,6 +236,12 @@ def errors(program):
              "[time] cfl": {"keys": {"time.cfl": "x"}}, "unknown": {"keys": {"time.clf": 1}}, "True or False": {"free_surface": 3}, "ranks": {"ranks": 0}, "[grid]": {"keys": {"grid.origin": "x y"}}}
     for words, changes in wrong.items():
         refused([words], 1, lambda changes=changes: simulation(**changes).prepare(velocity))
+    refused(["velocity", "an array or a number"], 1, lambda: simulation().forward(None, shots()))
+    refused(["shot 0", "no receivers"], 1, lambda: simulation().forward(velocity, st.Shot((300, 200), st.ricker(12))))
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        simulation().forward(velocity, [st.Shot((300, 200), st.ricker(120), [(200, 200)])])
+    check(any("points per wavelength" in str(one.message) for one in told), f"a coarse grid: {told}")
     refused(["no.ini"], 1, st.Simulation, "no.ini")
     refused(["dictionary"], 1, st.Simulation, 7)
     refused(["[grid]"], 1, st.Simulation, {"equation.type": "wave", "time.steps": 3})
@@ -286,7 +292,8 @@ def processes(program):
 print([name for name in ("h5py", "matplotlib", "torch", "xarray") if name in sys.modules], "libstencil" in open("/proc/self/maps").read())"""
     result = python(program, script)
     check(result.out == "[] False\n", f"import: {result}")
-    script = """import os, stencil as st
+    script = """import os, warnings, stencil as st
+warnings.simplefilter("ignore") # of the coarse grid
 sim, shot = st.Simulation(shape=(20, 21), time=0.01, keys={"device.backend": "host"}), st.Shot((5, 5), st.ricker(300), [(9, 9)])
 sim.forward(1500, shot)
 if os.fork() == 0:
