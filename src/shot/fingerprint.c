@@ -152,8 +152,8 @@ char *fingerprint_make(const shot *s, int64_t step, error *e) {
   fingerprint_add_key(to, "[grid] nz", "%d", c->nz);
   fingerprint_add_key(to, "[grid] dx dy dz", "%.17g %.17g %.17g", c->dx, c->dy, c->dz);
   fingerprint_add_key(to, "[grid] origin", "%.17g %.17g %.17g", c->origin[0], c->origin[1], c->origin[2]);
-  fingerprint_add_boundaries(to, c); /* before media, which may go on beyond */
   fingerprint_add_key(to, "[equation] type", "%s", equation_name(c->equation));
+  fingerprint_add_boundaries(to, c); /* before media, which may go on beyond */
   fingerprint_add_physics(to, s);
   const int64_t felt = r->time.removed ? wavelet_reach(wavelet_end(step)) : step;
   fingerprint_add_sources(to, c, &s->at.sources, felt + (c->sources_mode == SOURCES_IMPOSE));
