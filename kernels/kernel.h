@@ -23,8 +23,8 @@ enum ghost_rule {
 enum backend { BACKEND_HOST, BACKEND_CUDA, BACKEND_COUNT };
 
 /* A counter through which the blocks of a CUDA launch keep step (bulk_tensor_ring.cuh). Whoever owns the stream owns one
- * for it. Nobody sets it back to 0: that would be one more operation between launches that can follow each other
- * closely, and what each launch adds is known. Both numbers may wrap around. */
+ * for it. Nobody resets it: what each launch adds is known, and a reset would come between launches that can follow
+ * each other closely. Both numbers may wrap around. */
 typedef struct block_counter {
   unsigned *begun; /* device memory, 0 before the first launch: steps that blocks have begun */
   unsigned total;  /* what *begun will be when all launches so far are done; launchers add to it */
@@ -54,7 +54,7 @@ typedef struct kernel_terms {
 
 /* Arguments of every kernel: update points x in [0, nx), y in [0, ny), z in [z_begin, z_end) of `out` from `in`.
  * `stencil` is the weighted sum of the 25 points (canonical order), m the media's factors at the point. `before` is the
- * old value of out; of an equation of several levels it is u of levels - 1 steps before. A kernel computes
+ * old value of out; for an equation of several time levels it is u of levels - 1 steps ago. A kernel computes
  *   out = EQUATION_next(stencil, m, u, before, 2)         (the equation's file, equations.def)
  * The pointers are to the slab's own point (0, 0, 0), aligned to 128 bytes; point (z, y, x) is at z * plane + y * pitch
  * + x. Ghosts of `in` at index -4..-1 and n..n+3 along each axis are readable, padding is not promised to hold numbers;
@@ -77,12 +77,12 @@ typedef struct kernel_args {
   float center;
   float wx[5], wy[5], wz[5];
   kernel_terms terms;
-  /* Rows of different y are runs of their own, in 2D, over one medium: there is no arm along y, and wy is 0. In the place
-   * of each of its sums 0 is added, as the weights of 0 do it. All rows of a plane of the media are equal. */
+  /* Each row y is a 2D run of its own, over one medium: there is no arm along y, and wy is 0. In place of each sum of
+   * that arm kernels add 0, as weights of 0 would. All rows of a plane of the media are equal. */
   bool flat;
 } kernel_args;
 
-/* Flat rows beside each other. Of a single one the weights along y, which are 0, say the same. */
+/* Are there several flat rows? A single one needs no flag, since its weights along y are 0. */
 static inline bool kernel_is_batch(const kernel_args *args) {
   return args->flat && args->ny > 1;
 }
@@ -98,7 +98,7 @@ enum kernel_flags {
   KERNEL_WAVEFRONT = 1, /* launches over chunks of planes can advance several steps a pass (wavefront.h) */
   KERNEL_ORACLE = 2,    /* written to be read, not to be fast: `auto` does not measure it */
   KERNEL_TERMS = 4,     /* does kernel_args.terms, and flat */
-  KERNEL_GRADIENT = 8   /* ... and kernel_args.before, by which a gradient gains */
+  KERNEL_GRADIENT = 8   /* ... and kernel_args.before: so steps can write into the adjoint's ring buffer */
 };
 
 struct operation;

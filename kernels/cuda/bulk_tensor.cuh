@@ -4,7 +4,7 @@
  *                            copy u-, m of output plane ──► full      (wave, heat: a ring of their own)
  *   each warp:  wait full ─ add the plane to the sums ─ arrive empty ─ finish and store output plane z - 4
  *
- * Steps to its speed, in Gpts/s for 768^3 on one H200, where a plain copy has 529 (jacobi) and 264 (wave). The link
+ * Speed after each change, in Gpts/s for 768^3 on one H200; a plain copy has 529 (jacobi) and 264 (wave). The link
  * between the two halves of L2 is the limit: a plain copy keeps it 93 % busy. docs/EXPERIMENTS.md lists what failed.
  *                                                                                        jacobi   wave
  *   rings, no block barrier, one tile of 128 x 36 points an SM and all of z in one go        400    224
@@ -12,8 +12,8 @@
  *   + boxes start on 128-byte lines, halo columns in boxes of their own: a row that starts
  *     16 bytes off its line takes 15 L2 requests instead of 6                                480    260
  *   + one warp after another fetches, where one had a quarter more to do than the others     490    261
- *   + blocks keep step at every plane, a quarter of them half a plane closer; copies first, one
- *     atomic instead of an addition and a load                                               501    266
+ *   + blocks keep step at every plane, a quarter of them half a plane closer; copies come
+ *     first; one atomic replaces an addition and a load                                      501    266
  *
  * Rows of a batch (kernel_args.flat) have no halos in y. A block with planes near a face in z stores their images.
  *
@@ -255,8 +255,8 @@ __device__ __forceinline__ void release(barrier *empty) {
   if (threadIdx.x % 32 == 0) arrive(empty);
 }
 
-/* Waits for the launch before, then lets the next one start. That order matters: a launch that runs beside this one
- * relies on all earlier ones (absorb_whole.cuh). */
+/* Waits for the launch before, and only then lets the next one start: so one that runs beside this one can rely on all
+ * earlier ones (absorb_whole.cuh). */
 __device__ __forceinline__ void await_and_admit(const wave &w) {
   if (!w.beside) await_launch_before();
   admit_next_launch();

@@ -56,7 +56,7 @@ struct wave {
   layer_term_rows layer_terms;
 };
 
-/* A slot of a ring buffer of SLOTS, and the parity of the rounds made so far, which its barrier's phases follow. */
+/* A slot of a ring buffer of SLOTS, and the parity of the rounds made so far, which is its barrier's phase. */
 template <int SLOTS> struct ring_slot {
   int slot, parity;
   /* The place of item n. */
@@ -188,9 +188,10 @@ template <class S, bool LAYERED> struct filler {
 };
 
 /* Keeps blocks in step, since tiles that drift apart read each other's halos from DRAM. It counts that this block has
- * begun `step`. Then it waits until all blocks have begun the step before and, with a deep ring, a quarter of them this
- * one. A stricter condition waits for the slowest block, a weaker one costs reads (docs/EXPERIMENTS.md). Results do not
- * depend on it: a block that has once waited in vain is `alone` and waits no more. */
+ * begun `step`. Then it waits until all blocks have begun the step before. With a deep ring a quarter of them must also
+ * have begun this one. A stricter condition waits for the slowest block, a weaker one costs reads
+ * (docs/EXPERIMENTS.md). Results do not depend on it: a block that has once waited in vain is `alone` and waits no
+ * more. */
 template <class S> __device__ __forceinline__ void keep_step(const wave &w, int step, unsigned *alone) {
   constexpr int PATIENCE = 300; /* reads of the counter, each a round trip to L2 */
   if (!w.progress) return;

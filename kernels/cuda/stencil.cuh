@@ -42,7 +42,7 @@ template <class S> __device__ __forceinline__ int slot_after(int slot, int plane
   return slot + planes < S::slots ? slot + planes : slot + planes - S::slots;
 }
 
-/* ... and RADIUS planes before it: the plane whose sums are finished when the one in `slot` is added. */
+/* The slot of the plane RADIUS before that of `slot`: adding the plane in `slot` finishes its sums. */
 template <class S> __device__ __forceinline__ int centre_slot(int slot) {
   return S::needs_centre ? slot_after<S>(slot, S::slots - RADIUS) : slot;
 }
@@ -80,8 +80,8 @@ template <class S, int THREADS = S::threads> struct copier {
   using bits = std::conditional_t<(copies > 32), unsigned long long, unsigned>;
   int thread;
   int from[copies]; /* packs from the tile's first point; rows so long that this overflows fit no memory */
-  bits all = 0, centre = 0; /* bit i: do copy i; ... in a plane that needs no halo */
-  bits part = 0;            /* ... whose last floats are padding */
+  bits all = 0, centre = 0; /* bit i: do copy i; centre: also in a plane that needs no halo */
+  bits part = 0;            /* bit i: the last floats of copy i are padding */
 
   __device__ __forceinline__ copier(const kernel_args &a, const place<S> &tile, int thread_of_copiers)
       : thread(thread_of_copiers) {
@@ -190,7 +190,7 @@ __device__ __forceinline__ void add_arms(float sum[S::rows][PACK], const float u
 }
 
 /* Adds plane z, whose points of this thread are u. sums[k] belongs to output plane z + 3 - k, to which k + 1 planes
- * were added before this one; planes come in ascending, so this is the order of operations of docs/DESIGN.md.
+ * were added before this one; planes come in ascending order, so this is the order of operations of docs/DESIGN.md.
  * Afterwards `done` is output plane z - 4, each sum has moved up by one, and sums[4], plane z, waits for its arms. */
 template <class S>
 __device__ __forceinline__ void arrive(float done[S::rows][PACK], float sums[2 * RADIUS][S::rows][PACK],

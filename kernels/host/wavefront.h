@@ -7,16 +7,16 @@
  *
  * Step k + 1 reads up to 4 planes and rows beyond its own. Step k has stored these, here or in a lower tile. Step k + 1
  * overwrites only values that step k has read. So two fields suffice for any number of steps. The same holds for images
- * at reflecting faces. It holds for layers, which read the old psi as far as u and write the other psi where they write
- * u. It does not hold for periodic faces: where y is periodic one tile has all rows.
+ * at reflecting faces. It holds for layers: they read the old psi no farther than u, and write the other psi where they
+ * write u. It does not hold for periodic faces: where y is periodic one tile has all rows.
  *
  * Each thread has a chunk of z, if there are enough planes. The seams between chunks move up by 4 planes a step, so a
  * chunk needs nothing of the one below. When its front reaches the seam above, the planes there have been done long
  * ago, and the values that it needs are still there. In a chunk, tile j + 1 does a position after tile j. Each tile has
  * a counter of its positions done.
  *
- * A receiver reads up to 8 planes and rows. A step has completed them with the highest one; at a seam the chunk below
- * comes last, since it has waited for the one above. The thread that completes them samples at once: the step after the
+ * A receiver reads up to 8 planes and rows. A step completes them with the highest one; at a seam the lower
+ * chunk does, since it waits for the upper one. The thread that completes them samples at once: the step after the
  * next, which overwrites them, is 2 GROUP planes and rows behind. The caller samples the last step. */
 #ifndef STENCIL_KERNEL_WAVEFRONT_H
 #define STENCIL_KERNEL_WAVEFRONT_H
@@ -27,7 +27,7 @@
 #include "kernels/operations/operation.h"
 
 enum {
-  WAVEFRONT_DEPTH_MAX = 8 /* steps a pass: two passes may be unfinished, as sources allow (source.c) */
+  WAVEFRONT_DEPTH_MAX = 8 /* most steps of a pass: so the signals of two unfinished passes fit (injector.c) */
 };
 
 /* The sources of a pass; as inject_args, with a signal for each step. */

@@ -17,8 +17,8 @@
  * Along x the sum d(psi)/ds + zeta is kept in zeta's place (absorb_layer_terms).
  *
  * The order of points does not matter: psi is read from one array and written to another. A point writes psi[i] alone
- * and recomputes the other new psi that it needs. A slab that ends inside a layer holds, and its last points also
- * write, the up to three psi planes after its own: its neighbour comes to the same bits. */
+ * and recomputes the other new psi that it needs. A slab that ends inside a layer also holds up to three
+ * psi planes after its own. Its last points write them, with the same bits as its neighbour. */
 #ifndef STENCIL_ABSORB_H
 #define STENCIL_ABSORB_H
 
@@ -80,8 +80,7 @@ cuda_operation operation_absorb_cuda;
 
 /* --- one point, for all backends ------------------------------------------------------------------------ */
 
-/* Where psi[k] is along the stored axis; where k is past the layer, the layer's last, which counts 0 times.
- */
+/* Where psi[k] is along the stored axis; for k past the layer, where its last psi is, which is then multiplied by 0. */
 GHOSTS_INLINE int absorb_stored(const absorb_axis *a, int width, absorb_place p, int k) {
   if (k >= width) k = width - 1;
   return p.inward > 0 ? k - a->lo_first : a->hi_last - k;
@@ -123,8 +122,8 @@ GHOSTS_INLINE float absorb_slope(const absorb_axis *a, float psi0, float psi1, f
   return fmaf(a->slope[1], psi3 - psi0, a->slope[0] * (psi2 - psi1));
 }
 
-/* d2u/ds2 as the stencil has it; w: its weights along the axis. No loop: compilers make vectors of what calls
- * this. */
+/* d2u/ds2 as the stencil has it; w: its weights along the axis. It has no loop, so that compilers vectorise
+ * its callers. */
 GHOSTS_INLINE float absorb_second(const absorb_axis *a, const float w[5], const float *u, ptrdiff_t step) {
   float sum = w[4] * (u[-4 * step] + u[4 * step]);
   sum = fmaf(w[3], u[-3 * step] + u[3 * step], sum);

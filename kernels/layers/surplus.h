@@ -1,7 +1,7 @@
 /* Subtracts e = mu - nu (stretch.h) from the adjoint field mu, which leaves nu, in one pass over the points of layers
  * after each adjoint step. m lambda is nu with the damping of absorption removed. l is e with the same damping removed:
  *   l = (e + sum a_l r_l) / (1 - kappa sum b_l),   r_l = a_l r_l + b_l kappa l;   without absorption l = e
- * Each step adds u times the factor of m to the gradient, computed with mu. The gradient needs it with nu, so this
+ * Each step adds u times the factor of m to the gradient, computed with mu. The gradient needs nu instead, so this
  * corrects it:
  *   g -= sum over the steps of u (l - 2 l(before) + l(before that)) / m
  * `missing` sums this, without m. Steps and this use different memory, so they may run at the same time. */
@@ -15,10 +15,10 @@ extern "C" {
 #endif
 
 enum surplus_kind {
-  SURPLUS_STEP, /* after one or two steps: chi, at ghosts too; at own points `missing`, the image and the state of l */
-  SURPLUS_END, /* makes of mu of steps 0 and 1, without what absorption damps, m lambda, and ends the gradient */
-  SURPLUS_TIMES, /* mu times P of layers that forget at once (absorb_at_rest): the product of 1 + b */
-  SURPLUS_OVER   /* ... over it */
+  SURPLUS_STEP, /* after one or two steps: updates chi, at ghosts too, and at own points `missing`, the image and l */
+  SURPLUS_END, /* turns mu of steps 0 and 1 into m lambda, with the damping removed, and completes the gradient */
+  SURPLUS_TIMES, /* multiplies mu by P, the product of 1 + b, of layers that forget at once (absorb_at_rest) */
+  SURPLUS_OVER   /* divides mu by it */
 };
 
 /* mu and the forward field of a step: their own point (0, 0, 0). */

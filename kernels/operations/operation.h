@@ -23,7 +23,7 @@ typedef struct operation {
   const char *name; /* for messages */
   size_t args_bytes;
   host_operation *host;
-  host_operation *then; /* a stage that follows when all parts of that are done; or NULL */
+  host_operation *then; /* the next stage, begun when all parts of this one are done; NULL: none */
   cuda_operation *cuda; /* NULL where CUDA is not compiled in */
   /* Host: how many parts to make for each of `threads` threads, as host_range_pieces; NULL: one. */
   int (*pieces)(const void *args, int threads);
@@ -54,7 +54,7 @@ enum { POINTS_MOST = 8 /* along an axis */ };
 typedef struct point_weights {
   int z, y, x;                                             /* the first of them */
   unsigned char nz, ny, nx;                                /* how many: 1 to POINTS_MOST */
-  float wz[POINTS_MOST], wy[POINTS_MOST], wx[POINTS_MOST]; /* each on 16 bytes, in memory that is */
+  float wz[POINTS_MOST], wy[POINTS_MOST], wx[POINTS_MOST]; /* each aligned to 16 bytes where the struct is */
 } point_weights;
 
 /* Grid point `first + i` of an axis of n. */
@@ -62,7 +62,7 @@ GHOSTS_INLINE int points_at(int first, int i, int n) {
   return first + i < n ? first + i : first + i - n;
 }
 
-/* The i of grid point `at`; no less than their number where it is none of them. */
+/* The i of grid point `at`; where it is none of the points, their number or more. */
 GHOSTS_INLINE int points_index(int first, int at, int n) {
   return at >= first ? at - first : at - first + n;
 }
@@ -71,7 +71,7 @@ GHOSTS_INLINE int points_index(int first, int at, int n) {
 
 enum { TILE_Y = 8, TILE_X = 32 };
 
-/* A part of a plane, rows from y and points from x on, that sources act on, and its range of the list of parts. */
+/* A tile of a plane on which sources act: its first row is y, its first point x. Its parts are a range. */
 typedef struct source_tile {
   int z, y, x; /* y, x: multiples of TILE_Y, TILE_X */
   int first, count;
@@ -85,9 +85,9 @@ typedef struct source_part {
 } source_part;
 
 /* At each point that sources act on: out += gain * sum over the parts, in their order, of weight * signal: s =
- * fma(weight, signal, s) from 0, times sigma. In the adjoint, where residuals of p are added, stretched (stretch.h), it
- * is divided by sigma. Then fma(gain, s, out), with the terms, is stored with its images; gain is the factor of the
- * stencil. An imposed value that is not NaN replaces the result. */
+ * fma(weight, signal, s) from 0, times sigma. The adjoint adds residuals of p, stretched (stretch.h): there the sum is
+ * divided by sigma instead. Then fma(gain, s, out), with the terms, is stored with its images; gain is the stencil's
+ * factor. An imposed value that is not NaN replaces the result. */
 typedef struct inject_args {
   kernel_args field;               /* out, equation, media, geometry, ghosts */
   const source_tile *tiles;        /* of the planes [field.z_begin, field.z_end); distinct; device memory */
@@ -135,7 +135,7 @@ GHOSTS_INLINE void inject_impose(const kernel_args *f, int z, int y, int x, floa
 typedef struct sample_args {
   const float *field; /* own point (0, 0, 0), ghosts along z up to date */
   const float *sigma; /* laid out likewise: its values over these; NULL: as they are */
-  bool adjoint;       /* the field is mu, of which the values are nu (stretch.h), times sigma */
+  bool adjoint;       /* the field is mu; a sampled value is nu (stretch.h) times sigma */
   size_t pitch, plane;
   int ny, nx;
   const point_weights *receivers; /* device memory */
@@ -175,7 +175,7 @@ GHOSTS_INLINE float sample_column(const sample_args *a, const point_weights *p, 
 typedef struct persistent_state {
   unsigned done;      /* pieces of boundary planes finished, of all steps */
   unsigned failed;    /* a neighbour's planes did not come in time */
-  uint64_t waited_ns; /* in which one block, done with its step, waited for neighbours' planes */
+  uint64_t waited_ns; /* how long one block, after its step, waited for neighbours' planes */
 } persistent_state;
 
 /* Step i reads fields[i % N] and writes fields[(i + 1) % N], N = equation_states, own points with their images, as a
@@ -307,7 +307,7 @@ GHOSTS_INLINE void spread_point(const spread_args *a, int z, int y, int x) {
 
 /* --- ghosts alone ----------------------------------------------------------------------------------------------- */
 
-/* Copies the ghosts of a slab, those that no other point's step sets among them, to `count` fields, `apart` floats apart. */
+/* Copies all ghosts of a slab, also those that no step sets, to `count` fields, which lie `apart` floats apart. */
 typedef struct frame_args {
   const float *from; /* own point (0, 0, 0), as the next one */
   float *to;
@@ -335,7 +335,7 @@ typedef struct gradient_args {
   const float *g, *u; /* NULL: l alone */
   const float *nu, *after;
   float *to;     /* may be any of them */
-  double factor; /* 0: without it, and the root */
+  double factor; /* 0: the result has neither the factor nor the root */
   size_t pitch, plane;
   int nx, ny, nz;
   bool halves[FACE_COUNT]; /* W is halved at points on these faces of the slab */
@@ -356,7 +356,7 @@ GHOSTS_INLINE void gradient_point(const gradient_args *a, int z, int y, int x) {
   a->to[at] = (float)value;
 }
 
-/* For an absorbing medium: from nu of steps 0 and 1 and the relaxations' memory r_l to m lambda of both steps. A step
+/* Computes m lambda of steps 0 and 1 in an absorbing medium, from nu of both and the relaxations' memory r_l. A step
  * of m lambda adds m times the undamped bracket of nu (kernel_terms). S is the sum of that bracket over all steps, R_l
  * the sum of r_l. Summed once and twice, the recursions are
  *   part S = (nu - after) / m - sum a_l r_l / (1 - a_l),   R_l = (b_l kappa S - a_l r_l) / (1 - a_l),

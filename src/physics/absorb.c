@@ -10,10 +10,10 @@
  * its amplitude in the continuum. A smaller R damps grazing waves, and waves trapped in slow beds, more. If it is too
  * small, jumps of d from point to point reflect, and waves in rough media grow.
  *
- * alpha = v_max / (width spacing) / min(width, ALPHA_WIDTH) (1 - depth). Oscillations slower than alpha come back, and
- * the sum over time of a pulse of one sign always does. So alpha must be small beside velocity over thickness where d
- * is great. Two things bound alpha below. With less of it waves in rough media grow, most in thin layers. And the
- * adjoint (docs/GRADIENT.md) amplifies the rounding of float32 by up to d / alpha. */
+ * alpha = v_max / (width spacing) / min(width, ALPHA_WIDTH) (1 - depth). Oscillations slower than alpha reflect, and
+ * the integral over time of a pulse of one sign always does. So alpha must be small beside velocity over thickness
+ * where d is great. Two things bound alpha below. With less of it waves in rough media grow, most in thin layers. And
+ * the adjoint (docs/GRADIENT.md) amplifies the rounding of float32 by up to d / alpha. */
 enum { POWER = 3, ALPHA_WIDTH = 8 };
 static const double DECADES_A_POINT = 0.7, DECADES_MAX = 14; /* of R */
 
@@ -50,10 +50,10 @@ static void absorb_coefficients(const absorb_profile *p, double x, float *a, flo
 }
 
 /* Weights of a first derivative at a half point, for the values 1/2 and 3/2 points away. Where the stencil is accurate
- * enough they are of fourth order, and a little more in thin layers. There long waves fall within few points, and where
- * this derivative taken twice differs from the stencil's, much more of them comes back than the two differ. Else they
- * are as near to fourth order as keeps the square of its wave number below the stencil's: a layer would amplify the
- * shortest waves otherwise. */
+ * enough they are of fourth order, and a little more in thin layers. These damp long waves within few points: there
+ * a small difference between this derivative, taken twice, and the stencil's reflects much more than itself. For less
+ * accurate stencils they approach fourth order as far as the square of its wave number stays below the stencil's.
+ * Otherwise a layer would amplify the shortest waves. */
 static void absorb_difference_weights(int space_order, int width, double weights[2]) {
   const double fourth = 1.0 / 24 + fmin(0.3 / ((double)width * width), 0.01);
   const double outer = space_order >= 6 ? fourth : space_order == 4 ? 0.03863 : 0;
@@ -181,8 +181,8 @@ int absorb_clear(absorb *a, error *e) {
   return a->dev->table->sync(a->dev, STREAM_BOUNDARY, e);
 }
 
-/* Copies the coefficients of all axes to the device, through `block`: those of steps, then those of rest. The latter
- * are of a step so long that it forgets what was before. */
+/* Copies the coefficients of all axes to the device, through `block`: first the steps' own, then
+ * those at rest, which are of a step so long that all earlier values are forgotten. */
 static int absorb_load_coefficients(absorb *a, const config *c, absorb_motion motion, float *block,
                                     error *e) {
   const device_table *t = a->dev->table;

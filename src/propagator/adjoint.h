@@ -2,7 +2,8 @@
  * With nu = m lambda, and mu = P nu in absorbing layers (stretch.h), an adjoint step is a forward step: the same kernel
  * and layers on the same medium, from the last step to the first. Residuals are injected at the receivers. Each step
  * adds to the gradient the recalled forward field u times the bracket of mu, which m multiplies (terms.h). So the ring
- * buffer holds u alone. surplus.h then corrects the gradient from mu to nu. */
+ * buffer holds u alone: brackets of forward steps would need their layer terms and relaxations too. surplus.h then
+ * corrects the gradient from mu to nu. */
 #ifndef STENCIL_ADJOINT_H
 #define STENCIL_ADJOINT_H
 
@@ -14,7 +15,7 @@
 /* The adjoint at points of a shot: the residual injected there, nu sampled there. */
 typedef struct adjoint_points {
   sources residual; /* dJ/d(trace), injected; owned, as are the next ones */
-  float *values;    /* the residual, as sources_given, in the memory of */
+  float *values;    /* the residual, as sources_given, in memory of `held` */
   scratch held;
   receivers at_sources; /* of nu, where the shot's sources are */
   double unit;          /* the residual's unit, a power of two; the results are divided by it */
@@ -83,11 +84,11 @@ void adjoint_observe(adjoint *a);
 int adjoint_take(adjoint *a, int i, float *residual, double unit, error *e);
 /* Does the adjoint steps from the last step to step 0, of the residuals taken. */
 int adjoint_run(adjoint *a, error *e);
-/* Own point (0, 0, 0) in a slot of the ring buffer. Transfers move whole planes with ghosts, which slots may lack, so a
- * plane precedes the first slot. */
+/* Own point (0, 0, 0) in a slot of the ring buffer. Transfers move whole planes with ghosts. Slots may lack these, so a
+ * plane of memory precedes the first slot. */
 float *adjoint_slot(const adjoint *a, int64_t slot);
 /* After adjoint_run: dJ/dv = (2 / v) W (sum of u^n times the bracket of step n >= 0, - u^0 (nu^0 - nu^1) / m). The last
- * term is of the first step, which begins at rest. Without the factor where the chain rule follows. */
+ * term is of the first step, which begins at rest. 2 / v is left to the chain rule where that follows. */
 int adjoint_sum(adjoint *a, error *e);
 /* Prepares adjoint_planes, once after adjoint_run: copies fields to the host that belong to several shots or need more
  * work. With `initial` it overwrites the propagator's fields. */
