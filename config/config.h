@@ -61,7 +61,7 @@ typedef struct config {
   char file[CONFIG_TEXT]; /* the file this came from, for messages */
 
   char idle[CONFIG_TEXT]; /* keys that were given but have no effect, for the log; empty: none */
-  bool timed;             /* of a benchmark, whose steps are others: signals of files may end before them */
+  bool timed;             /* a benchmark, with its own number of steps: signals of files may end earlier */
 
   /* [grid] */
   int nx, ny, nz;
@@ -139,11 +139,11 @@ typedef struct config {
   /* [output] */
   char output_path[CONFIG_TEXT]; /* of a shot: the survey's path, a slash and the shot's name */
   char output_name[256];         /* of a shot; empty: its number */
-  int64_t output_every;          /* steps; 0: only the final field, */
-  bool output_final;             /* which is saved in any case, or as any other */
+  int64_t output_every;          /* steps between saved fields; 0: none but the final one */
+  bool output_final;             /* the final field is saved in any case; false: as any other */
   bool output_replace;           /* files of an earlier run go once this run's are there */
-  double output_box[6];    /* m, x0 x1 y0 y1 z0 z1: saved are the points in it; infinite: of the grid, */
-  double output_stride[3]; /* x y z: of those every so many, from the first on; whole numbers */
+  double output_box[6];    /* m, x0 x1 y0 y1 z0 z1: points in it are saved; an infinite end is the grid's */
+  double output_stride[3]; /* x y z: of these points every so many, from the first on; whole numbers */
   int compress;            /* gzip level 0..9 */
   /* [maps] */
   char maps_quantities[32];         /* of max, min and rms; empty: none */
@@ -190,7 +190,7 @@ const char *config_shots(const config_given *given);
  * undefined. `s` (shots.h): for this shot. Its overrides come last, its messages begin with FILE:LINE of the shot, its
  * output and checkpoints are under PATH/NAME. */
 int config_make(config *c, const config_given *given, const struct shot_line *s, error *e);
-/* From that of a shot to that of a single run which does the same: without [survey] and the report. */
+/* Turns a shot's configuration into that of a single run which does the same: removes [survey] and the report. */
 void config_single(config *c);
 
 /* Frees the lists. Also after a failed load, or of a zero-initialised config. */
@@ -217,8 +217,7 @@ char *config_print(const config *c);
 /* The same without keys that change no bit of a run's files. The files depend on this text and on the values of
  * datasets alone. */
 char *config_print_bits(const config *c);
-/* The survey's, from its first shot's: keys that shots may change as they are given for all, without the shots' own
- * words. */
+/* The survey's configuration, from its first shot's: keys that shots may change have the values given for all shots. */
 char *config_print_survey(const config_given *given, const config *first);
 
 /* Writes the list of all keys with default, unit and one line each. TEXT: for --help; MARKDOWN: docs/CONFIG.md;
@@ -238,7 +237,7 @@ int config_beyond(const config *c, enum face f);
 bool config_extends(const config *c);
 /* Points of the computation. */
 double config_points(const config *c);
-/* An axis. x or y with a single point does not exist: no derivative, no faces, no layers; along it all positions are one. */
+/* An axis. x or y with a single point does not exist: no derivative, no faces, no layers; one position. */
 typedef struct config_axis {
   int points;
   double first;   /* coordinate of its first point, m */
@@ -252,7 +251,7 @@ config_axis config_axis_given(const config *c, int axis);
 int config_point_given(const config *c, int axis, int point);
 /* Is this medium given, for an equation that knows it? */
 bool config_has_medium(const config *c, enum medium m);
-/* Do steps need density, a number of which changes nothing? Do they need absorption? Either? */
+/* Do steps need density? One number for all points changes nothing. Do they need absorption? Either? */
 bool config_density_varies(const config *c);
 bool config_medium_absorbs(const config *c);
 bool config_has_terms(const config *c);
@@ -267,13 +266,13 @@ typedef struct config_cut {
 config_cut config_cut_of(const config *c, int axis);
 /* How many of them are below this point of the axis? */
 int config_cut_below(config_cut cut, int point);
-/* Are that fewer than the computation has, along some axis? */
+/* Are fewer points saved than computed, along some axis? */
 bool config_cuts(const config *c);
 /* May it write checkpoints, if only where it is stopped? */
 bool config_has_checkpoints(const config *c);
 /* Does the run keep maps? */
 bool config_has_maps(const config *c);
-/* Files that it writes under its output path besides fields: two lists of those, and what a whole run comes to. */
+/* Files that it writes under its output path besides fields: two lists of the fields, three results of a run. */
 enum output_file { OUTPUT_XDMF, OUTPUT_PARAVIEW, OUTPUT_TRACES, OUTPUT_MAPS, OUTPUT_GRADIENT, OUTPUT_FILES };
 #define RECEIVERS_ENDING ".receivers.h5"
 #define MAPS_ENDING      ".maps.hdf"

@@ -35,7 +35,7 @@ enum value_kind {
 typedef struct condition {
   bool (*holds)(const config *c, const source_config *s); /* s: NULL but for keys of a source */
   const char *says;                                       /* NULL: it is about the equation (config_says) */
-  bool idle; /* where it does not hold, true: a key is accepted without effect; false: it is refused */
+  bool idle; /* where it does not hold: true accepts the key without effect, false refuses it */
 } condition;
 
 enum choice_form { FORM_WORD, FORM_NUMBER, FORM_DATASET };
@@ -65,12 +65,12 @@ typedef struct config_key {
   const range *range;    /* numbers: limits */
   const choice *choices; /* spellings, for the kinds that have them */
   int faces;             /* VALUE_FACES: bit f is face f */
-  bool most;             /* numbers: as many at most; the rest is 0 */
+  bool most;             /* numbers: fewer may be given; the rest is 0 */
   bool whole;            /* numbers: integers, from range->low on */
   bool automatic;        /* integers, numbers: 0 is spelt "auto" */
   bool bytes;            /* numbers: a unit of bytes may follow, as in 40GB */
   bool no_bit;           /* it changes no bit of a run's files: config_print_bits leaves it out */
-  bool optional; /* numbers: 0 is "not given", of those with `compute` infinity; integers, int64_t: -1 is */
+  bool optional; /* "not given" is 0 of numbers, infinity of those with `compute`, -1 of integers (int64_t) */
   const char *expected;                         /* texts: what to call it in a message */
   const char *fallback;                         /* default, spelt as in a file; NULL: none */
   void (*compute)(config *c, source_config *s); /* default that depends on keys above it in the table */
@@ -90,8 +90,8 @@ extern const int config_key_count;
 /* The first choice in the list that stands for `value`; NULL if none does. */
 const choice *config_choice(const choice *choices, int value);
 
-/* The next word of [maps] quantities from *text on, which moves behind it: its number in MAP_NAMES, MAP_QUANTITIES where it is
- * none of them; -1: there is none. */
+/* The number in MAP_NAMES of the next word of [maps] quantities from *text on, which moves behind the word.
+ * Another word: MAP_QUANTITIES; no word: -1. */
 int config_next_map(const char **text);
 
 typedef struct config_entry {

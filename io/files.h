@@ -56,15 +56,15 @@ typedef struct files_parts {
 /* Gives each group its own files, which a data server serves too. *group: its `access` is NULL on ranks of no group.
  * *first: for the first rank alone. files_close them. Collective over the computing ranks of `f`, agreed. */
 int files_split(const files *f, files_parts parts, files *group, files *first, error *e);
-/* FILES_SPLIT. The server takes part in all groups in order, so `opened` has one element more than there are groups.
- * Another rank has its group's files first, then those of the first rank. */
+/* Performs FILES_SPLIT. The server joins all groups in order, so `opened` has an element for each group and one more.
+ * Any other rank gets two elements: its group's files, then those of the first rank. */
 int files_open_parts(const files *f, files_parts parts, files *opened, error *e);
 
 /* The kinds of requests: the function that performs each, and the members that it needs. */
 enum request_kind {
   FILES_READ_FIELD,  /* field_read: path, quantity; own: io, sink, context */
   FILES_WRITE_FIELD, /* field_write: field, path; own: io, planes */
-  /* Nothing but on rank 0, alone, in any thread; nothing where there is a server. */
+  /* Rank 0 alone performs these, in any thread. Other ranks, and runs with a server, do nothing. */
   FILES_CREATE_FIELD,      /* field_create: field; own: io, creates */
   FILES_CREATE_RECEIVERS,  /* receivers_file_create: path, receivers; own: creates */
   FILES_READ_TABLE,        /* table_read: path, form; own: table, parts */
@@ -94,8 +94,8 @@ typedef struct request_own {
   const field_io *io;
   field_sink *sink;
   void *context; /* of the sink */
-  /* NULL, or takes all own planes at once, in place of the sink, from memory of the run's CUDA device, all of which values are
-   * normal numbers from range[0] > 0 to range[1]; *taken stays false where it cannot. */
+  /* If not NULL, takes all own planes at once in place of the sink, from memory of the run's CUDA device. The values
+   * are normal numbers from range[0] > 0 to range[1]. *taken stays false where it cannot. */
   int (*take_device)(void *context, const float *values, const float range[2], bool *taken, error *e);
   const field_planes *planes; /* of each field to be written */
   const receivers_part *part;

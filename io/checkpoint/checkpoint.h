@@ -25,11 +25,11 @@ typedef struct checkpoint_array {
   char name[32]; /* without blanks */
   enum checkpoint_type type;
   int axes;         /* 1 to 3 */
-  int64_t shape[3]; /* slowest first; any may be 0, and those that it does not have are */
+  int64_t shape[3]; /* slowest axis first; any may be 0; axes that the array lacks are */
   uint64_t at;      /* in a file: its first byte; 0 where it has none */
 
-  /* This rank's rows. Written: those of the ranks are all of the array's, each once; a rank may have none.
-   * Read: any rows, the same ones on several ranks too. */
+  /* This rank's rows. In writing, the ranks' rows together are all of the array's, each once; a rank may have none.
+   * In reading, any rows; several ranks may read the same ones. */
   int64_t first, count;
 
   row_mover *source, *sink;
@@ -76,8 +76,8 @@ typedef struct checkpoint {
   bool direct; /* every rank does */
   int count;
   checkpoint_array arrays[CHECKPOINT_ARRAYS]; /* but for the ranks' parts */
-  message held;                               /* received from rank 0, of the file: */
-  uint64_t *sums;                             /* of all rows, a part of it; */
+  message held;                               /* what rank 0 sent of the file; the next two point into it */
+  uint64_t *sums;                             /* checksums of all rows */
   const char *keys;                           /* the fingerprint */
 } checkpoint;
 
@@ -86,8 +86,8 @@ typedef void checkpoint_skipped(void *context, const char *reason);
 
 /* The search for a checkpoint. */
 typedef struct checkpoint_search {
-  const char *file;            /* this one; or NULL: the newest of */
-  const char *path;            /* PATH.*.h5, the one that was written last, that can be opened */
+  const char *file;            /* the file to open; NULL: the newest of `path` that can be opened */
+  const char *path;            /* of PATH.*.h5; the newest was written last */
   int64_t before;              /* only those written before this generation; negative: all */
   checkpoint_skipped *skipped; /* or NULL */
   void *context;
@@ -106,7 +106,7 @@ typedef struct checkpoint_start {
   int others;           /* files that stay though they are not of this run */
 } checkpoint_start;
 
-/* Begins to write checkpoints under `path`: of the run that wrote `from`, or, with NULL, of a new one, which
+/* Begins to write a run's checkpoints under `path`. It is the run that wrote `from`; NULL: a new one, which
  * moves aside all that is there already. With `from`, checkpoint_write moves one of another run aside
  * where it needs its name. A kill on the way loses nothing: each file has one name or the other. */
 int checkpoint_begin(io_access *access, const char *path, const checkpoint *from, checkpoint_start *start,

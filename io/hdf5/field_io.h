@@ -59,8 +59,8 @@ typedef struct field_planes {
 
 /* The steps that a field is made of; times in s. */
 typedef struct field_window {
-  int64_t steps;      /* 0: of one alone */
-  double from, until; /* of the first; of the one that would follow the last */
+  int64_t steps;      /* 0: the field is of one step */
+  double from, until; /* times of the first step, and of the step after the last */
 } field_window;
 
 struct gradient_meta;
@@ -74,12 +74,12 @@ typedef struct field_meta {
   int compress;                       /* gzip level, with shuffle; 0: contiguous */
   const field_statistics *statistics; /* of the field; NULL: say nothing of them */
   field_measured *measured;           /* NULL: they are known already */
-  /* Instead of a saved field: */
-  const char *ending;                   /* the file is PATH and this, */
-  int fields;                           /* with so many fields, never compressed, */
-  const field_name *names;              /* of these names, */
-  const double *frequencies;            /* Hz, of the field that has some; */
-  field_window counted;                 /* the steps that they are of; */
+  /* Of a file that is no saved field: */
+  const char *ending;                   /* its name is PATH and this */
+  int fields;                           /* how many it has, never compressed */
+  const field_name *names;              /* of its fields */
+  const double *frequencies;            /* Hz, of the field that has some */
+  field_window counted;                 /* the steps that its fields are of */
   const struct gradient_meta *gradient; /* of a gradient, more metadata (gradient_file.h) */
 } field_meta;
 
@@ -90,8 +90,8 @@ typedef struct field_meta {
  * file, if it has been created before; else NULL. */
 int field_write(const field_io *io, const field_meta *meta, const field_planes *parts, const new_file *made,
                 error *e);
-/* Creates that file as *f, under a temporary name, with space for the values; after a failure there is none. Not for
- * those that are compressed or have statistics. One process' alone, in any thread. */
+/* Creates that file as *f, under a temporary name, with space for the values; after a failure there is none. Neither
+ * for compressed fields nor for those with statistics. One process' alone, in any thread. */
 int field_create(new_file *f, const field_io *io, const field_meta *meta, error *e);
 
 /* Rank 0 only: is there a saved field of this step, of the points that this run saves (SAME), or of others? */
@@ -102,7 +102,7 @@ enum series_found series_find(const char *path, int64_t step, const slab *slab, 
  * for ParaView, each atomically. */
 int series_write(const char *path, const int64_t *steps, int64_t count, const slab *slab,
                  const field_meta *meta, error *e);
-/* Rank 0 only: the list PATH.oldN and its ending, which was moved there with all its fields, names them as they are now. */
+/* Rank 0 only: rewrites the list that was moved aside, as PATH.oldN and its ending, with its fields' new names. */
 int series_move_aside(const char *path, const char *ending, int number, error *e);
 
 /* "1.10.8 (parallel)": the HDF5 in use, at most 64 bytes. */

@@ -50,8 +50,8 @@ typedef struct peer_memory {
   unsigned char bytes[80];
 } peer_memory;
 
-/* Work between the devices of several processes. The host device has `signal`, `await` and `place`, CUDA has the others
- * and `signal` and `await`; what a device does not have is NULL. */
+/* Work between the devices of several processes. Both devices have `signal` and `await`, the host also `place`, CUDA
+ * the others; a function that a device lacks is NULL. */
 typedef struct device_peer {
   /* Describes `memory`, the beginning of an allocation, for another process. */
   int (*offer)(device *dev, void *memory, peer_memory *offered, error *e);
@@ -85,8 +85,9 @@ typedef struct device_table {
   int (*free)(device *dev, void *memory, memory_kind kind, error *e);
   /* Enqueues a copy. Both ranges must stay allocated until it is done. */
   int (*copy)(device *dev, int stream, const copy_args *copy, error *e);
-  /* Enqueues a kernel of this backend on the planes [z_begin, z_end) of `args`, which is copied. On a GPU none may be there,
-   * to ask: KERNEL_UNSUPPORTED where the GPU or the program lacks what the kernel is made of. */
+  /* Enqueues a kernel of this backend on the planes [z_begin, z_end) of `args`, which is copied. On a GPU
+   * the range may be empty, to ask whether the kernel runs: KERNEL_UNSUPPORTED where the GPU or the program lacks what
+   * it needs. */
   int (*launch)(device *dev, int stream, const kernel *k, const kernel_args *args, error *e);
   /* Enqueues an operation (operation.h); `args`, of the operation's type, is copied. */
   int (*apply)(device *dev, int stream, const operation *o, const void *args, error *e);
@@ -133,7 +134,7 @@ int device_open(const char *name, const device_options *options, device **opened
 int device_open_host(const device_options *options, device **opened, error *e);
 int device_open_cuda(const device_options *options, device **opened, error *e);
 
-/* Does the device run this kernel with such arguments, or lacks the GPU or the program what it is made of? */
+/* Can the device run this kernel with these arguments? False where the GPU or the program lacks something. */
 bool device_runs(device *dev, const kernel *k, const kernel_args *args);
 
 /* Memory that serves one use after another, and only grows. Zero-initialised it holds none. */

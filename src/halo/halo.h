@@ -1,6 +1,6 @@
-/* Halo exchange in z. A transport moves each slab's outermost own planes into the neighbours' ghost planes: one entry
- * of a table each, all with the same result. `sendrecv`, through pinned bounce buffers and MPI_Sendrecv, is the
- * reference. */
+/* Halo exchange in z. A transport moves each slab's outermost own planes into the neighbours' ghost planes. Each
+ * transport is an entry of a table; all give the same result. `sendrecv`, through pinned bounce buffers and
+ * MPI_Sendrecv, is the reference. */
 #ifndef STENCIL_HALO_H
 #define STENCIL_HALO_H
 
@@ -44,7 +44,7 @@ typedef struct transport {
    * On return the arrival of the ghosts is enqueued there, so later work of that stream may use them. `set`: of the
    * events to record, or HALO_UNTIMED; halo_exchange records HALO_TO_DEVICE, and all of them where halo.on_device. */
   int (*exchange)(halo *h, float *field, int set, error *e);
-  /* Begins a serial exchange, of a field that neighbours may still use. NULL: the exchange needs none. */
+  /* Begins a serial exchange, where neighbours may still use the field. NULL: the exchange needs no beginning. */
   int (*meet)(halo *h, error *e);
   void (*close)(halo *h); /* collective; also after an open that failed. NULL, as open: nothing to do */
   size_t state_bytes;     /* of halo.state, zeros when the transport is opened */
@@ -75,8 +75,9 @@ struct halo {
   double exchange_seconds;
   /* The whole exchange runs on the device, between HALO_TO_HOST and HALO_TO_DEVICE_BEGIN, without the host. */
   bool on_device;
-  bool trial;  /* it is only measured: fields will not be used */
-  bool mapped; /* an exchange moves nothing: ghosts are the neighbours' own planes, or the host has none */
+  bool trial; /* it is only measured: fields will not be used */
+  /* An exchange moves nothing: ghosts are the neighbours' own planes, or a host's slab has no neighbour. */
+  bool mapped;
   /* Exchanges run on it: STREAM_BOUNDARY, but STREAM_INTERIOR where `mapped`, because there nothing runs beside a step
    * and each change of streams wakes a thread. */
   int stream;
@@ -97,7 +98,7 @@ int transport_check(const char *name, device *dev, error *e);
  * transport is open; halo_close frees the rest. Opening and closing overwrite the fields, with NaN in and beside the
  * planes that are exchanged. So load fields after opening and read them before closing. While the halo is open, ghosts
  * towards a neighbour may be the same memory as the neighbour's own planes (transport_shared.c). So only the exchange
- * may write ghosts, unless with the values that the neighbour has there. Own planes may change only in steps that
+ * may write ghosts; others may with the neighbour's own values alone. Own planes may change only in steps that
  * alternate with exchanges, or when all ranks are known to be done with the field. */
 int halo_open(halo *h, const char *name, const halo_setup *setup, error *e);
 /* True where this slab has a neighbour: otherwise an exchange does nothing and records no event. */

@@ -1,15 +1,15 @@
 /* shared: through memory that the ranks of a node share.
  *
- * On the host nothing is copied where that can be: a field of all ranks of a node lies in one file without a name, plane
- * after plane, and each rank's memory is a window into it. So the planes that one rank computes are the ghosts of
- * another at once. Slabs lie in their memory so that a window can be huge pages (slab.lead). A grid periodic in z, all of
- * it on one node, is a ring: the file's last page is followed by its first.
+ * On the host nothing is copied where pages can be shared: a field of all ranks of a node lies in one file without a
+ * name, plane after plane, and each rank's memory is a window into it. So the planes that one rank computes are the
+ * ghosts of another at once. Slabs lie in their memory so that a window can be huge pages (slab.lead). A grid periodic
+ * in z, all of it on one node, is a ring: the file's last page is followed by its first.
  *
- * An exchange is a handshake. After step n a rank says: my planes of step n are there, and I have read yours of step
- * n - 1, which lie where you will put those of step n + 1. Boundary kernels and receivers are all that reads ghosts,
- * and they do so on the halo's stream, before the next exchange there. Kernels of the interior touch neither ghosts nor
- * planes that a neighbour reads, and copies for files only what is the rank's own. No other synchronisation is needed
- * while the ranks step. halo.h says when fields may be loaded.
+ * An exchange is a handshake. After step n a rank signals that its planes of step n are stored, and that it has read
+ * the neighbour's of step n - 1. So step n + 1 may overwrite these. Boundary kernels and receivers are all
+ * that reads ghosts, and they do so on the halo's stream, before the next exchange there. Kernels of the interior touch
+ * neither ghosts nor planes that a neighbour reads, and copies for files read only the rank's own planes. No other
+ * synchronisation is needed while the ranks step. halo.h says when fields may be loaded.
  *
  * On GPUs planes are copied in pieces. */
 #include <stdio.h>
@@ -140,8 +140,8 @@ static int shared_find_counters(const halo *h, shared *p, error *e) {
   return 0;
 }
 
-/* A rank alone on its node keeps its fields in memory of its own. Otherwise, where planes can be shared, this is so on all
- * ranks of a node. */
+/* Has this rank a neighbour on its node? A rank alone there has none, and keeps its fields in its own memory. Where
+ * planes can be shared, all ranks of a larger node have one. */
 static bool shared_any_local(const shared *p) {
   return p->local[LOWER] || p->local[UPPER];
 }

@@ -175,7 +175,7 @@ static int watchdog_start(watchdog *w, error *e) {
 
 /* Opens the memory that all ranks of the node see. */
 static int watchdog_exchange(watchdog *w, MPI_Comm comm, int64_t step, error *e) {
-  int rank, of_run; /* which the user knows: `comm` may be a group's of a survey */
+  int rank, of_run; /* the rank in the run, which messages name: `comm` may be of a survey's group */
   MPI_TRY(e, MPI_Comm_rank(comm, &rank));
   MPI_TRY(e, MPI_Comm_rank(MPI_COMM_WORLD, &of_run));
   MPI_TRY(e, MPI_Comm_split_type(comm, MPI_COMM_TYPE_SHARED, rank, MPI_INFO_NULL, &w->node));
