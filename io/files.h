@@ -57,14 +57,14 @@ typedef struct files_parts {
  * *first: for the first rank alone. files_close them. Collective over the computing ranks of `f`, agreed. */
 int files_split(const files *f, files_parts parts, files *group, files *first, error *e);
 /* Performs FILES_SPLIT. The server joins all groups in order, so `opened` has an element for each group and one more.
- * Any other rank gets two elements: its group's files, then those of the first rank. */
+ * On any other rank it has two: for its group's files, and for files of the first rank alone. */
 int files_open_parts(const files *f, files_parts parts, files *opened, error *e);
 
 /* The kinds of requests: the function that performs each, and the members that it needs. */
 enum request_kind {
   FILES_READ_FIELD,  /* field_read: path, quantity; own: io, sink, context */
   FILES_WRITE_FIELD, /* field_write: field, path; own: io, planes */
-  /* Rank 0 alone performs these, in any thread. Other ranks, and runs with a server, do nothing. */
+  /* Rank 0 alone performs the next two, in any thread. Other ranks, and runs with a server, do nothing. */
   FILES_CREATE_FIELD,      /* field_create: field; own: io, creates */
   FILES_CREATE_RECEIVERS,  /* receivers_file_create: path, receivers; own: creates */
   FILES_READ_TABLE,        /* table_read: path, form; own: table, parts */

@@ -56,7 +56,7 @@ struct wave {
   layer_term_rows layer_terms;
 };
 
-/* A slot of a ring buffer of SLOTS, and the parity of the rounds made so far, which is its barrier's phase. */
+/* A slot of a ring buffer of SLOTS, and the parity of the rounds made so far: waits name a phase by it. */
 template <int SLOTS> struct ring_slot {
   int slot, parity;
   /* The place of item n. */
