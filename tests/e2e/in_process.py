@@ -238,10 +238,10 @@ def errors(program):
         refused([words], 1, lambda changes=changes: simulation(**changes).prepare(velocity))
     refused(["velocity", "an array or a number"], 1, lambda: simulation().forward(None, shots()))
     refused(["shot 0", "no receivers"], 1, lambda: simulation().forward(velocity, st.Shot((300, 200), st.ricker(12))))
-    with warnings.catch_warnings(record=True) as told:
+    with warnings.catch_warnings(record=True) as warned:
         warnings.simplefilter("always")
         simulation().forward(velocity, [st.Shot((300, 200), st.ricker(120), [(200, 200)])])
-    check(any("points per wavelength" in str(one.message) for one in told), f"a coarse grid: {told}")
+    check(any("points per wavelength" in str(one.message) for one in warned), f"a coarse grid: {warned}")
     refused(["no.ini"], 1, st.Simulation, "no.ini")
     refused(["dictionary"], 1, st.Simulation, 7)
     refused(["[grid]"], 1, st.Simulation, {"equation.type": "wave", "time.steps": 3})
