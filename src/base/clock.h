@@ -17,16 +17,17 @@ static inline double clock_seconds(void) {
   return clock_read(CLOCK_MONOTONIC);
 }
 
-/* One wait for a value; all loops that look at one again and again use pace_wait. Fill it when the wait begins:
- * {.begin = clock_seconds()}. */
+/* One wait for a value. All loops that poll a value use pace_wait. Set its `begin` to clock_seconds() when the wait
+ * begins. */
 typedef struct pace {
   double begin; /* s */
-  double eager; /* s during which it never sleeps; at least 0.1 ms. INFINITY: it never sleeps */
-  int spins;    /* how many first looks keep the core */
+  double eager; /* s in which the thread never sleeps; at least 0.1 ms. INFINITY: always */
+  int spins;    /* number of first looks that keep the core */
 } pace;
 
-/* Call between two looks at the value. Keeps the core for the first looks, then yields it, then sleeps for a sixteenth
- * of the time waited so far, at most `longest` s: a short wait ends promptly, and a long one costs little. */
+/* Call between two looks at the value. Keeps the core for the first looks, then yields it. Later it sleeps for a
+ * sixteenth of the time waited so far, at most `longest` s. So a short wait ends promptly, and a long one costs
+ * little. */
 static inline void pace_wait(pace *p, double longest) {
   const double EAGER = 100e-6, SHORTEST = 20e-6; /* s */
   if (p->spins > 0) {

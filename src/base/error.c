@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The file as #include names it, by its module. */
+/* The last folder and the file of a path, such as halo/slab.c. */
 static const char *error_file(const char *path) {
   const char *end = strrchr(path, '/');
   while (end && end > path && end[-1] != '/') end--;
@@ -18,7 +18,7 @@ int error_set(error *e, error_place at, int id, const char *format, ...) {
   vsnprintf(e->text, sizeof e->text, format, args);
   va_end(args);
   for (char *c = e->text; *c;
-       c++) { /* texts of users and libraries may contain anything: make it one harmless line */
+       c++) { /* texts of users and libraries may contain anything: the text is made one harmless line */
     if (*c == '\n' || *c == '\r' || *c == '\t') *c = ' ';
     if ((unsigned char)*c < ' ' || *c == 0x7F) *c = '?';
   }
@@ -29,7 +29,7 @@ int error_set(error *e, error_place at, int id, const char *format, ...) {
 
 int error_alloc(error *e, error_place at, void *pointer, size_t count, size_t size, const char *what) {
   void *memory = count && size ? calloc(count, size) : calloc(1, 1);
-  memcpy(pointer, &memory, sizeof memory); /* whatever it points to */
+  memcpy(pointer, &memory, sizeof memory); /* *pointer may have any pointer type */
   return memory ? 0 : error_set(e, at, ERROR_OUT_OF_MEMORY, ERROR_FORMAT_OUT_OF_MEMORY, count * size, what);
 }
 

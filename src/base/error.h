@@ -1,6 +1,7 @@
 /* Errors as values. A function that can fail returns 0 or an error id and fills the caller's `error`; TRY passes it up.
- * main reports an error, once for all ranks, and exits. Two others end the job themselves: error_abort, for a rank that
- * fails alone while the others wait in MPI (error_mpi.h), and a thread that finds the main thread stuck (thread.h). */
+ * main reports an error, once for all ranks, and exits. Two functions end the job themselves: error_abort, for a rank
+ * that fails while others wait in MPI (error_mpi.h), and thread_end_process, for a thread that finds the main thread
+ * stuck (thread.h). */
 #ifndef STENCIL_ERROR_H
 #define STENCIL_ERROR_H
 
@@ -58,17 +59,19 @@ typedef struct error {
   int agreed;            /* not 0: ranks have agreed on this error */
 } error;
 
-/* Records a failure found at a place unless `e` already holds an earlier one, and returns its id. Use through FAIL. */
+/* Records a failure at a place, unless `e` already holds one. Returns the id that `e` then holds. Use it through
+ * FAIL. */
 int error_set(error *e, error_place at, int id, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 
-/* Sets *pointer to `count` items of `size` bytes of zeros, at least one byte, which the caller frees; or to NULL, and fails: OUT_OF_MEMORY
- * for `what`. Use through ALLOC, whose pointer is a variable of any type of pointer. */
+/* Allocates `count` items of `size` bytes, all zeros, at least one byte. The caller frees *pointer. A failure is
+ * OUT_OF_MEMORY for `what`, and sets *pointer to NULL. Use it through ALLOC, which takes a variable of any pointer
+ * type. */
 int error_alloc(error *e, error_place at, void *pointer, size_t count, size_t size, const char *what);
 #define ALLOC(e, pointer, count, what)                                                                       \
   error_alloc((e), ERROR_HERE, &(pointer), (size_t)(count), sizeof *(pointer), (what))
-/* Reallocates *pointer, which may be NULL, for `count` items, at least one, which keep their values; after a failure it
- * is as it was. Use through GROW. */
+/* Reallocates *pointer (NULL is allowed) for `count` items, at least one; the items keep their values. A failure leaves
+ * *pointer as it was. Use it through GROW. */
 int error_grow(error *e, error_place at, void *pointer, size_t count, size_t size, const char *what);
 #define GROW(e, pointer, count, what)                                                                        \
   error_grow((e), ERROR_HERE, &(pointer), (size_t)(count), sizeof *(pointer), (what))

@@ -43,7 +43,7 @@ int mpi_end(void) {
 #if defined OMPI_MAJOR_VERSION && OMPI_MAJOR_VERSION == 4
   int (*halt)(const char *thread);
   *(void **)&halt = dlsym(RTLD_DEFAULT, "opal_progress_thread_pause");
-  if (halt) halt(NULL); /* it lets the event that runs end, and joins the thread */
+  if (halt) halt(NULL); /* halt lets the running event end, then joins the thread */
 #endif
   return MPI_Finalize();
 }
@@ -79,7 +79,7 @@ int error_abort(const error *e, MPI_Comm comm) {
   int rank = 0, ranks = 1;
   MPI_Comm_size(comm, &ranks);
   if (ranks == 1) return error_failed(e, e->id);
-  /* A fault of the device hits all threads that use it: one speaks, and its abort ends the others. */
+  /* A fault of the device hits all threads that use the device. One thread prints it, and its abort ends the others. */
   while (atomic_flag_test_and_set(&begun)) pause();
   MPI_Comm_rank(comm, &rank);
   /* The same fault often hits all ranks at once: the lowest rank prints first, and its abort ends the others before

@@ -28,7 +28,7 @@ static void fourier_free(fourier_number *numbers) {
   if (numbers) free(numbers - FOURIER_MARGIN);
 }
 
-/* Numbers on cache lines. */
+/* Allocates numbers, each on cache lines of its own. */
 static fourier_number *fourier_alloc(const fourier *f) {
   fourier_number *all = aligned_alloc(sizeof(fourier_values), fourier_bytes(f));
   return all ? all + FOURIER_MARGIN : NULL;
@@ -65,8 +65,8 @@ static inline void fourier_pair(const fourier_number *a, const fourier_number *b
   rotated->im = r * im + i * re;
 }
 
-/* One pass over all n / 2 numbers, with `half` twiddles, each of `stride` numbers. Stockham's form: C. Van Loan,
- * Computational Frameworks for the Fast Fourier Transform (1992), 1.7. */
+/* Does one pass over all n / 2 numbers with `half` twiddles, each for `stride` numbers. The form is Stockham's: C. Van
+ * Loan, Computational Frameworks for the Fast Fourier Transform (1992), 1.7. */
 static inline void fourier_pass(const fourier *f, int64_t half, int64_t stride, int sign) {
   const fourier_number *from = f->series;
   for (int64_t p = 0; p < half; p++)
@@ -75,7 +75,7 @@ static inline void fourier_pass(const fourier *f, int64_t half, int64_t stride, 
                    f->scratch + q + stride * p, f->scratch + q + stride * (p + 1));
 }
 
-/* That pass and the next one, with the same operations, in one visit of memory. */
+/* Does a fourier_pass and the next one, with the same operations, but reads and writes memory once. */
 static inline void fourier_two_passes(const fourier *f, int64_t half, int64_t stride, int sign) {
   for (int64_t p = 0; p < half / 2; p++) {
     const double *twiddle[3] = {f->twiddles[2 * p * stride], f->twiddles[2 * (p + half / 2) * stride],
@@ -108,8 +108,8 @@ static inline void fourier_passes(fourier *f, int sign) {
 
 /* --- real samples ------------------------------------------------------------------------------------------------- */
 
-/* Samples 2j and 2j + 1 are the parts of complex number j. Its transform combines those of the even and of the odd
- * samples. Splits them (sign -1), or combines them (1). */
+/* Samples 2j and 2j + 1 are the parts of complex number j. So the numbers' transform combines those of even and odd
+ * samples. Sign -1: computes the samples' transform from the numbers'; 1: the reverse. */
 static inline void fourier_split(const fourier *f, int sign) {
   const int64_t last = f->n / 2;
   fourier_number *all = f->series;

@@ -1,9 +1,9 @@
-/* Code of which compilers make vectors of several instruction sets, with the same bits. */
+/* Code that compilers vectorise for several instruction sets; all give the same bits. */
 #ifndef STENCIL_ISA_H
 #define STENCIL_ISA_H
 
-/* HOST_ISAS(DEFINE) is DEFINE(isa, target attribute) for each of them, best first and the portable one last, and
- * HOST_ISA_OF(name) the function name_isa that this machine runs: number isa_first(). */
+/* HOST_ISAS(DEFINE) is DEFINE(isa, target attribute) for each instruction set, the best first, the portable one last.
+ * HOST_ISA_OF(name) is the function name_isa for this machine, whose set is number isa_first(). */
 #ifdef __x86_64__
 #define HOST_ISAS(DEFINE)                                                                                    \
   DEFINE(avx512, __attribute__((target("avx512f"))))                                                         \

@@ -9,14 +9,14 @@
 #include <string.h>
 #include <unistd.h>
 
-/* The text of the first of these environment variables that is set; NULL: none is. */
+/* The text of the first of these environment variables that is set; NULL: none is set. */
 static const char *launcher_text(size_t count, const char *const names[]) {
   const char *text = NULL;
   for (size_t i = 0; i < count && !text; i++) text = getenv(names[i]);
   return text;
 }
 
-/* Its number; 0: none is. */
+/* The number in the first of these environment variables that is set; 0: none is set. */
 static int launcher_number(size_t count, const char *const names[]) {
   const char *text = launcher_text(count, names);
   return text ? atoi(text) : 0;
@@ -28,12 +28,13 @@ int launcher_rank(void) {
 }
 
 int launcher_ranks(void) {
-  /* In this order: an mpirun may run in a step of srun. Not SLURM_NTASKS, which all processes of a job have. */
+  /* The order matters, since an mpirun may run in a step of srun. SLURM_NTASKS will not do: all processes of a job have
+   * it. */
   static const char *const names[] = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS"};
   return launcher_number(sizeof names / sizeof *names, names);
 }
 
-/* The processes of this node; 0: unknown. */
+/* The number of processes on this node; 0: unknown. */
 static int launcher_local_ranks(void) {
   static const char *const names[] = {"OMPI_COMM_WORLD_LOCAL_SIZE"};
   return launcher_number(1, names);
@@ -44,8 +45,8 @@ bool launcher_one_node(void) {
   return ranks <= 1 || launcher_local_ranks() == ranks;
 }
 
-/* This process's rank among those of its node; -1: unknown. Slurm's is that of a step, which another launcher's
- * processes inherit, too. */
+/* This process's rank among those of its node; -1: unknown. Slurm sets its variable for a step's processes, but another
+ * launcher's processes inherit the variable, too. */
 static int launcher_local_rank(void) {
   static const char *const names[] = {"OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID", "PMI_LOCAL_RANK"},
                            *const slurm[] = {"SLURM_LOCALID"}, *const step[] = {"SLURM_STEP_NUM_TASKS"},
@@ -63,7 +64,7 @@ static int launcher_count(const char *pattern) {
   return count;
 }
 
-/* Is this the number of one of so many cards, or the name of one that is whole? */
+/* Is the text the number of one of `cards` cards, or the name of a whole card? */
 static bool launcher_is_card(const char *text, size_t length, int cards) {
   if (strncmp(text, "GPU-", 4) == 0) return true;
   for (size_t i = 0; i < length; i++)
@@ -130,7 +131,7 @@ double launcher_patience(void) {
   return text ? atof(text) : 1;
 }
 
-/* Finds the terminal behind a descriptor of that mpirun; false if it is not a terminal. */
+/* Finds the terminal behind a descriptor of this process's mpirun; false: there is none. */
 static bool launcher_terminal(int descriptor, char path[64]) {
   const pid_t mpirun = launcher_mpirun();
   char target[64];

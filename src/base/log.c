@@ -115,7 +115,7 @@ static const char *log_duration(char text[32], double seconds) {
 }
 
 /* Characters that fit on a line: one fewer than the columns, because some terminals begin a new line after the last.
- * Queried each time, because the window may have been resized. */
+ * The width is queried each time, because the window may have been resized. */
 static int log_columns(const run_log *l) {
   struct winsize size;
   if (ioctl(fileno(l->to), TIOCGWINSZ, &size) || size.ws_col < 1) return PROGRESS_LENGTH;
@@ -152,7 +152,7 @@ void log_progress(run_log *l, const loop_progress *p, double points) {
            (long long)p->steps, rate * (points > 0 ? points * 1e-9 : 3600), points > 0 ? "Gpts/s" : "an hour",
            log_duration(elapsed, p->seconds), log_duration(remaining, rate > 0 ? left / rate : 0));
   pthread_mutex_lock(&log_lock);
-  if (l->to && l->redraw) { /* this also erases the rest of a longer line */
+  if (l->to && l->redraw) { /* \033[K also erases the rest of a longer line */
     log_line_open = p->step < p->steps;
     fprintf(l->to, "\r%.*s\033[K%s", log_columns(l), text, log_line_open ? "" : "\n");
   } else if (l->to) {

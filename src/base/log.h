@@ -17,14 +17,14 @@ typedef struct run_log {
   double next;   /* when to show progress again: seconds since the start if redrawn, else tenths of the run */
   void (*hear)(void *hearer, const char *format,
                const char *line); /* NULL, or gets each line, printed or not */
-  /* NULL, or gets the part of the steps of a batch that is done, forward and back, after each pass. */
+  /* NULL, or gets after each pass the part of a batch's steps, forward and back, that is done. */
   void (*advance)(void *hearer, double part);
-  void *hearer; /* of both */
+  void *hearer; /* argument of both functions */
 } run_log;
 
-/* Prints one line and adds the newline. Several threads may. */
+/* Prints one line and adds the newline. Several threads may call it. */
 void log_line(run_log *l, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/* The same, with --verbose only. */
+/* Prints a line with --verbose only. */
 void log_detail(run_log *l, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* Flushes `to`. A write error ends the log: `to` becomes NULL. */
 void log_flush(run_log *l);
@@ -46,7 +46,8 @@ void log_progress(run_log *l, const loop_progress *p, double points);
 /* For signal handlers and other threads, which have no run_log: ends an open progress line, so that the next text on
  * stdout or stderr begins on a new line. */
 void log_end_line(void);
-/* Does the same, then writes `length` characters to a descriptor, unbuffered. For the main thread's signal handlers. */
+/* Ends an open progress line, then writes `length` characters to a descriptor, unbuffered. For the main thread's signal
+ * handlers. */
 void log_write_at_once(int descriptor, const char *line, size_t length);
 
 #endif

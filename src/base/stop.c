@@ -12,7 +12,7 @@
 #include "launcher.h"
 #include "log.h"
 
-/* Steps that a reduction has to run in the background: one long step is time enough. */
+/* Steps during which a reduction runs in the background; one long step suffices. */
 enum { LAG_LONG = 1, LAG_SHORT = 4 };
 static const double SHORT_STEP = 1e-3; /* s */
 static const double PERIOD = 0.2;      /* s between reductions */
@@ -31,22 +31,21 @@ enum { SIGNAL_COUNT = sizeof SIGNALS / sizeof *SIGNALS };
  * count as one. */
 static const int64_t MOMENT = 250000000; /* ns */
 
-/* Static, since a signal handler can reach nothing else. Two handlers may run at once, one in a thread of MPI: an
- * atomic exchange of `stop_caught_at` decides which signal came first. */
+/* These are static, since a signal handler can reach nothing else. Two handlers may run at once, one in a thread of
+ * MPI: an atomic exchange of `stop_caught_at` decides which signal came first. */
 static _Atomic int64_t stop_caught_at; /* clock, ns; 0: none was caught */
-static _Atomic int stop_caught;        /* its number; 0: none */
+static _Atomic int stop_caught;        /* number of the caught signal; 0: none */
 static double stop_clock_begin;
 
-/* The answer to a signal: prepared, except for the number of the step. */
+/* The answer to a signal is prepared, except for the number of the step. */
 enum { NO_STEP = -1, NO_STEPS_LEFT = -2, NOTHING_SAVED = -3 };
-static const char *_Atomic stop_says; /* stop_say */
+static const char *_Atomic stop_says; /* the text of stop_say; NULL: none */
 static _Atomic bool stop_done_answering = true;
-static _Atomic int64_t stop_next;           /* the step under way, or one of the above */
+static _Atomic int64_t stop_next;           /* the step under way, or a value of the enum */
 static volatile sig_atomic_t stop_terminal; /* where the answer goes */
 static volatile sig_atomic_t stop_mpirun;   /* process id of the mpirun above this process; 0: none */
-static char stop_limits[2]
-                       [256];  /* the text about a signal that mpirun sends: one to read, one to write; ... */
-static _Atomic int stop_limit; /* ... the one to read */
+static char stop_limits[2][256];            /* texts about mpirun's signals: one to read, one to write */
+static _Atomic int stop_limit;              /* index of the text to read */
 _Static_assert(ATOMIC_LLONG_LOCK_FREE == 2 && ATOMIC_INT_LOCK_FREE == 2, "for signal handlers");
 
 int stop_signal(void) {
@@ -77,7 +76,7 @@ static const char *stop_digits(char text[24], int64_t number) {
   return at;
 }
 
-/* Async-signal-safe. */
+/* Writes the answer to a signal, once. Async-signal-safe. */
 static void stop_speak(int number, bool from_mpirun) {
   char line[400], digits[24];
   const size_t size = sizeof line - 1;
@@ -97,7 +96,7 @@ static void stop_speak(int number, bool from_mpirun) {
     used = stop_put(line, used, size, " received: writing a checkpoint after ");
     used = stop_put(line, used, size, next < 0 ? "the first step" : "step ");
     if (next >= 0) used = stop_put(line, used, size, stop_digits(digits, next));
-    used = stop_put(line, used, size, " or soon after it"); /* when all ranks know */
+    used = stop_put(line, used, size, " or soon after it"); /* after it: when all ranks know */
     if (from_mpirun) used = stop_put(line, used, size, stop_limits[stop_limit]);
   }
   line[used++] = '\n';
@@ -106,7 +105,7 @@ static void stop_speak(int number, bool from_mpirun) {
 
 static void stop_end_by(int number) {
   signal(number, SIG_DFL);
-  raise(number); /* in a handler: taken when that returns */
+  raise(number); /* in a handler: the signal is taken when the handler returns */
 }
 
 static void stop_on_signal(int number, siginfo_t *info, void *context) {
@@ -136,8 +135,8 @@ void stop_begin(void) {
   for (int i = 0; i < SIGNAL_COUNT; i++) sigaction(SIGNALS[i].number, &action, NULL);
 }
 
-/* Prepares the text about a signal from mpirun: it kills its ranks after a while, unless it was sent SIGUSR1, which it
- * only passes on. `reserve`: s that a checkpoint may take. */
+/* Prepares the text about a signal from mpirun. After a while mpirun kills its ranks, unless the signal was SIGUSR1,
+ * which mpirun only passes on. `reserve`: s that a checkpoint may take. */
 static void stop_prepare(double reserve) {
   if (!stop_mpirun || stop_says) return;
   const int other = !stop_limit;
@@ -171,7 +170,7 @@ bool stop_answered(void) {
   return atomic_exchange(&stop_done_answering, true);
 }
 
-/* When the job ends by Slurm, which says so in seconds since 1970: s since stop_begin; INFINITY: it does not say. */
+/* When Slurm ends the job, s since stop_begin; INFINITY: Slurm does not say. Its variable counts seconds since 1970. */
 static double stop_slurm_end(void) {
   const char *text = getenv("SLURM_JOB_END_TIME");
   char *end;
@@ -198,7 +197,7 @@ void stop_say(const char *text) {
   stop_says = text;
 }
 
-/* Where nothing is saved it stays so. */
+/* Sets stop_next, unless it is NOTHING_SAVED. */
 static void stop_is_at(int64_t next) {
   if (stop_next != NOTHING_SAVED) stop_next = next;
 }
@@ -230,7 +229,7 @@ static int stop_reduce(stop_watch *w, int64_t step, error *e) {
   int ranks;
   MPI_TRY(e, MPI_Comm_size(w->comm, &ranks));
   memcpy(w->all, w->mine, sizeof w->all);
-  if (ranks > 1) /* alone a rank may have several shots under way */
+  if (ranks > 1) /* a rank alone may have several shots under way */
     MPI_TRY(e, MPI_Iallreduce(w->mine, w->all, 3, MPI_DOUBLE, MPI_MAX, w->comm, &w->request));
   w->reducing = true;
   w->take_at = step + w->lag;

@@ -10,8 +10,8 @@
 #include <xmmintrin.h>
 #endif
 
-/* Sets the register with this thread's rounding mode and treatment of subnormal numbers, to `mode` or, with `flush`, so that
- * these count as 0; returns what it was. */
+/* Sets this thread's register of rounding and subnormal numbers to `mode`; with `flush`, so that subnormal numbers
+ * count as 0. Returns the register's value before. */
 static unsigned long thread_set_mode(bool flush, unsigned long mode) {
   unsigned long before = 0;
 #if defined __SSE2__
@@ -77,7 +77,7 @@ void thread_each(int threads, int count, void (*each)(void *context, int i), voi
 
 void thread_end_process(const error *e) {
   static atomic_flag begun = ATOMIC_FLAG_INIT;
-  while (atomic_flag_test_and_set(&begun)) pause(); /* watchdogs of shots beside each other: one speaks */
+  while (atomic_flag_test_and_set(&begun)) pause(); /* several watchdogs may get here; one prints */
   log_end_line();
   dprintf(STDERR_FILENO, "stencil: error: %s\n", e->text);
   _exit(error_exit_code(e->id));
@@ -86,7 +86,7 @@ void thread_end_process(const error *e) {
 void condition_init(pthread_cond_t *condition) {
   pthread_condattr_t monotonic;
   pthread_condattr_init(&monotonic);
-  pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC); /* as clock_seconds() */
+  pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC); /* the clock of clock_seconds() */
   pthread_cond_init(condition, &monotonic);
   pthread_condattr_destroy(&monotonic);
 }

@@ -16,11 +16,12 @@ void thread_flush_subnormals(void);
  * such as SIGSEGV, are not blocked. Returns 0 or an errno; after an errno there is no thread. */
 int thread_start(pthread_t *thread, void *(*run)(void *), void *argument);
 
-/* Runs `run` on several threads at once, at most `threads`, this one among them: fewer where they cannot be started.
- * Subnormal numbers count as 0 in all, so that bits do not depend on the thread. */
+/* Runs `run` on at most `threads` threads at once, this thread among them; on fewer where threads cannot be started.
+ * Subnormal numbers count as 0 in all of them, so that bits do not depend on the thread. */
 void thread_run(int threads, void *(*run)(void *), void *argument);
 
-/* Calls each(context, i) for i from 0 to count - 1: one after the other, in each of at most `threads` threads, as above. */
+/* Calls each(context, i) for i from 0 to count - 1 on at most `threads` threads, as thread_run. A thread that is done
+ * takes the next i. */
 void thread_each(int threads, int count, void (*each)(void *context, int i), void *context);
 
 /* Prints the error and ends this process with its exit code; the launcher then ends the job. For a thread that finds

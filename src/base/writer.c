@@ -6,7 +6,7 @@
 
 struct writer {
   pthread_t thread;
-  int64_t collected; /* jobs whose `done` was called; the opener's, as is: */
+  int64_t collected; /* jobs whose `done` was called; it and the next one are the opener's */
   int64_t pushed_here;
 
   pthread_mutex_t lock;
@@ -65,7 +65,7 @@ int writer_open(writer **opened, error *e) {
   return FAIL(e, DEVICE_FAILED, "host", "starting the writer's thread", strerror(rc));
 }
 
-/* Calls `done` of jobs until `most` are left unfinished; of those that are finished already, in any case. */
+/* Calls `done` of all finished jobs, and waits until at most `most` are unfinished. Returns how many are unfinished. */
 static int writer_collect_until(writer *w, int most) {
   for (;;) {
     pthread_mutex_lock(&w->lock);

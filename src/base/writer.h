@@ -13,17 +13,18 @@ enum { WRITER_ROOM = 2 /* jobs that may be unfinished */ };
 /* The beginning of a struct that holds all the job needs. */
 typedef struct writer_job writer_job;
 struct writer_job {
-  /* On the writer's thread. */
+  /* Called on the writer's thread. */
   int (*write)(writer_job *job, error *e);
-  /* On the thread that pushed it, in order, after `write` or, with `written` false, in place of it: logs and frees. */
+  /* Called on the thread that pushed the job, in order: logs and frees. `written` false: `write` failed or was left
+   * out. */
   void (*done)(writer_job *job, bool written);
-  uint64_t bytes; /* that it is about */
-  double seconds; /* that `write` took */
+  uint64_t bytes; /* bytes that the job writes */
+  double seconds; /* s that `write` took */
 };
 
 typedef struct writer_totals {
-  double seconds; /* the writer's, in jobs */
-  uint64_t bytes; /* of jobs that were written */
+  double seconds; /* s that the writer has spent in jobs */
+  uint64_t bytes; /* bytes of jobs that were written */
   double longest; /* s that a job has taken */
 } writer_totals;
 
@@ -33,14 +34,15 @@ int writer_open(writer **opened, error *e);
 /* Waits for the jobs, then ends the thread. NULL is allowed. */
 void writer_close(writer *w);
 
-/* Calls `done` of the jobs that are finished, and waits until fewer than WRITER_ROOM are not. Returns how many are
- * not. */
+/* Calls `done` of finished jobs, and waits until fewer than WRITER_ROOM jobs are unfinished. Returns how many are
+ * unfinished. */
 int writer_await_place(writer *w);
-/* Calls `done` of the jobs that are finished. */
+/* Calls `done` of finished jobs. */
 void writer_collect(writer *w);
-/* Queues a job, after writer_await_place. After a job that failed no other is written. */
+/* Queues a job; call writer_await_place first. After a failed job no other is written. */
 void writer_push(writer *w, writer_job *job);
-/* Waits until all jobs are finished. Fails as the first job that failed did, now and every later time. */
+/* Waits until all jobs are finished. Returns the error of the first job that failed, at this call and every later
+ * one. */
 int writer_drain(writer *w, error *e);
 
 /* Has a job failed? */
