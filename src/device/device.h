@@ -37,7 +37,7 @@ typedef struct device_options {
   int local_rank;  /* this rank among the ranks of its node */
   int local_ranks; /* ranks on this node */
   int threads;     /* host device: threads a stream computes with, >= 1 */
-  bool own_cores;  /* host device: each of them has a core that no other rank uses */
+  bool own_cores;  /* host device: each thread has a core that no other rank uses */
   bool profile;    /* events carry times, so that `seconds` works */
 } device_options;
 
@@ -58,8 +58,8 @@ typedef struct device_peer {
   /* Maps memory that another process has offered and not freed; unmap it before that process frees it. */
   int (*map)(device *dev, const peer_memory *offered, void **memory, error *e);
   int (*unmap)(device *dev, const peer_memory *offered, void *memory, error *e);
-  /* Enqueues a write of `value` to the counter, which is in this device's memory or mapped. It happens when all earlier
-   * work of the stream is done and visible to readers of the counter. */
+  /* Enqueues a write of `value` to the counter, which is in this device's memory or mapped. The write happens when all
+   * earlier work of the stream is done and visible to readers of the counter. */
   int (*signal)(device *dev, int stream, uint32_t *counter, uint32_t value, error *e);
   /* Holds back later work of the stream until the counter has reached `value`, which may wrap around. The counter is in
    * this device's memory; for the host device it may also be mapped. Fresh memory counts as -1. */
@@ -68,8 +68,8 @@ typedef struct device_peer {
   void *(*stream)(device *dev, int stream);
   /* Makes this the device of the calling thread, for a library that asks for it. Any thread may call it. */
   int (*adopt)(device *dev, error *e);
-  /* Takes memory for pages that are mapped, huge pages where possible, near the threads that compute, and sets `bytes`
-   * there to NaN, like fresh memory. DEVICE_MEMORY where there is too little. */
+  /* Takes memory for mapped pages near the threads that compute; huge pages where possible. Sets `bytes` there to NaN,
+   * like fresh memory. DEVICE_MEMORY where there is too little memory. */
   int (*place)(device *dev, void *memory, size_t bytes, error *e);
 } device_peer;
 
@@ -79,8 +79,8 @@ typedef struct device_table {
   enum backend backend;
   /* Waits for all streams, then frees the device. Free its memory first. */
   void (*close)(device *dev);
-  /* Allocates `bytes` of device or pinned host memory, aligned to 256 bytes; the host's in whole pages. Owned by the
-   * caller: free it. */
+  /* Allocates `bytes` of device or pinned host memory, aligned to 256 bytes; the host device's in whole pages. The
+   * caller frees it. */
   int (*alloc)(device *dev, void **memory, size_t bytes, memory_kind kind, error *e);
   int (*free)(device *dev, void *memory, memory_kind kind, error *e);
   /* Enqueues a copy. Both ranges must stay allocated until it is done. */
@@ -91,9 +91,9 @@ typedef struct device_table {
   int (*launch)(device *dev, int stream, const kernel *k, const kernel_args *args, error *e);
   /* Enqueues an operation (operation.h); `args`, of the operation's type, is copied. */
   int (*apply)(device *dev, int stream, const operation *o, const void *args, error *e);
-  /* Makes `count` events; with `timed` they carry times, where options.profile allows. The caller owns them, and unmakes
-   * them when no stream will use them any more, before it closes the device. NULL is no event: there is nothing to
-   * unmake. After a failure those that could not be made are NULL. */
+  /* Makes `count` events; with `timed` they carry times, where options.profile allows. The caller owns the events, and
+   * unmakes them when no stream will use them any more, before it closes the device. Unmaking NULL does nothing. After
+   * a failure, events that could not be made are NULL. */
   int (*make_events)(device *dev, device_event **events, int count, bool timed, error *e);
   void (*unmake_events)(device *dev, device_event **events, int count);
   /* On the host device an event belongs to the stream that records it until that stream has reached it. */
@@ -101,14 +101,14 @@ typedef struct device_table {
   int (*wait)(device *dev, int stream, device_event *event, error *e);
   /* Waits until all work of the stream is done. DEVICE_FAILED if any of it has failed, now or earlier. */
   int (*sync)(device *dev, int stream, error *e);
-  /* Waits until the work before the latest record of `event` is done; returns at once if it was never
-   * recorded. Any thread may call it, alone of all functions, while nobody records the event. */
+  /* Waits until the work before the latest record of `event` is done; returns at once if it was never recorded. This is
+   * the only function that any thread may call; nobody may record the event meanwhile. */
   int (*sync_event)(device *dev, device_event *event, error *e);
-  /* Waits for both events, which must carry times, then gives the seconds from `first` to `last` (both recorded; needs
-   * options.profile). */
+  /* Waits for two recorded events, then gives the seconds from `first` to `last`. Both must carry times, which needs
+   * options.profile. */
   int (*seconds)(device *dev, device_event *first, device_event *last, double *seconds, error *e);
-  /* Lets copies use memory that was not allocated here as fast as pinned memory, until unpin. NULL on the host, where
-   * that makes no difference. */
+  /* Makes copies of memory that was not allocated here as fast as those of pinned memory, until unpin. NULL on the
+   * host, where pinning makes no difference. */
   int (*pin)(device *dev, void *memory, size_t bytes, error *e);
   int (*unpin)(device *dev, void *memory, error *e);
   const device_peer *peer; /* NULL: none */
@@ -137,12 +137,12 @@ int device_open_cuda(const device_options *options, device **opened, error *e);
 /* Can the device run this kernel with these arguments? False where the GPU or the program lacks something. */
 bool device_runs(device *dev, const kernel *k, const kernel_args *args);
 
-/* Memory that serves one use after another, and only grows. Zero-initialised it holds none. */
+/* Memory that serves one use after another, and only grows. A zero-initialised buffer is empty. */
 typedef struct device_buffer {
   void *memory;
   size_t bytes;
 } device_buffer;
-/* Reserves `bytes`; a buffer that grows loses its content. device_release it with the same kind. */
+/* Reserves `bytes`; a buffer that grows loses its content. Free it by device_release with the same kind. */
 int device_reserve(device *dev, device_buffer *b, size_t bytes, memory_kind kind, error *e);
 void device_release(device *dev, device_buffer *b, memory_kind kind);
 

@@ -33,7 +33,7 @@ static int host_alloc(device *dev, void **memory, size_t bytes, memory_kind kind
   host_device *h = host_of(dev);
   const char *name = kind == MEMORY_DEVICE ? "device" : "pinned host";
   const size_t taken = dev->bytes + dev->pinned_bytes;
-  /* The system would grant more and kill the process that uses it. */
+  /* The system would grant more memory, and kill the process that uses it. */
   int failed = taken + bytes > dev->available ? ENOMEM : host_memory_take(memory, bytes);
   if (failed) return FAIL(e, DEVICE_MEMORY, "host", bytes, name, strerror(failed));
   host_copy_push_nan(h->streams[STREAM_INTERIOR], *memory, bytes / sizeof(float), h->threads, NULL);
@@ -128,7 +128,7 @@ static int host_make_events(device *dev, device_event **events, int count, bool 
 
 static void host_unmake_events(device *dev, device_event **events, int count) {
   for (int s = 0; s < STREAM_COUNT; s++)
-    host_stream_sync(host_of(dev)->streams[s]); /* they may yet use them */
+    host_stream_sync(host_of(dev)->streams[s]); /* streams may still use the events */
   for (int i = 0; i < count; i++) host_event_close(events[i]);
 }
 
@@ -157,7 +157,7 @@ static int host_sync(device *dev, int stream, error *e) {
   host_device *h = host_of(dev);
   host_stream_sync(h->streams[stream]);
   if (!h->failures[stream].id) return 0;
-  if (!e->id) *e = h->failures[stream]; /* sticky: it stays for the next sync */
+  if (!e->id) *e = h->failures[stream]; /* sticky: the failure stays for the next sync */
   return e->id;
 }
 
@@ -237,10 +237,10 @@ int device_open_host(const device_options *options, device **opened, error *e) {
   snprintf(h->base.description, sizeof h->base.description, "host, %d thread%s, %s", h->threads,
            h->threads == 1 ? "" : "s", host_isa_get(0)->name);
   for (int s = 0; s < STREAM_COUNT; s++) {
-    /* Only the interior's next task follows at once. A thread that polled for another stream's would keep a core from
-     * it. */
+    /* Only on the interior's stream does the next task follow at once. A thread that polled for another stream's task
+     * would keep a core from the interior. */
     const double patience = s == STREAM_INTERIOR ? h->patience : 0;
-    const int threads = s == STREAM_OUTPUT ? 1 : h->threads; /* it only copies, while steps run */
+    const int threads = s == STREAM_OUTPUT ? 1 : h->threads; /* this stream only copies, while steps run */
     h->streams[s] = host_stream_open(threads, patience);
     if (h->streams[s]) continue;
     host_close(&h->base);

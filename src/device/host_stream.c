@@ -13,7 +13,7 @@ enum { QUEUE_LENGTH = 128, SPINS = 400 /* looks before a waiting thread yields i
 
 typedef struct queued_task {
   host_task *task;
-  int threads, pieces; /* how many threads work on it, and parts for each of them */
+  int threads, pieces; /* threads that work on the task, and parts of each */
   _Alignas(16) unsigned char payload[HOST_TASK_PAYLOAD];
 } queued_task;
 
@@ -30,15 +30,14 @@ struct host_stream {
   bool thread_started;
   int helpers_started;
   helper *helpers;
-  host_parts *parts; /* of each thread, of the task that the helpers share */
+  host_parts *parts; /* of each thread, in the task that the helpers share */
 
   /* The thread that uses the device writes the queue, the stream's thread reads it. The semaphore orders them in one
    * direction only. If a push also read the progress, it would order other streams after this stream's work, and
    * ThreadSanitizer could not see a missing wait. */
   queued_task queue[QUEUE_LENGTH];
   sem_t queued;
-  size_t pushed,
-      known_done; /* the pusher's: tasks since the start, and how many of them it knows to be done */
+  size_t pushed, known_done; /* the pusher's: tasks since the start; tasks known to be done */
   pthread_mutex_t done_lock;
   pthread_cond_t done_changed;
   size_t done; /* tasks run since the start */

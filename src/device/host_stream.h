@@ -12,23 +12,23 @@ typedef struct host_stream host_stream;
 /* Largest payload of a task, bytes; the payload is copied when the task is pushed. */
 enum { HOST_TASK_PAYLOAD = 1152 };
 
-/* A task is cut into parts: this does part `part` of `parts`. It must not push to any stream. */
+/* Does part `part` of the `parts` parts of a task. It must not push to any stream. */
 typedef void host_task(const void *payload, int part, int parts);
 
 /* How many of its own parts of a task a thread has left; in a cache line of its own. */
 typedef struct host_parts {
   _Alignas(64) atomic_int left;
 } host_parts;
-/* Takes one of the `pieces` parts of thread `owner`: its number in the task; -1: none is left. */
+/* Takes one of the `pieces` parts of thread `owner`. Returns the part's number in the task; -1: no part is left. */
 static inline int host_parts_take(host_parts *all, int owner, int pieces) {
-  /* Look first: threads that are done would take the line from those that still have parts. */
+  /* Look first: else threads that are done would take the cache line from threads that still have parts. */
   if (atomic_load_explicit(&all[owner].left, memory_order_relaxed) <= 0) return -1;
   const int left = atomic_fetch_sub_explicit(&all[owner].left, 1, memory_order_relaxed);
   return left > 0 ? (owner + 1) * pieces - left : -1;
 }
 
 /* Starts a stream whose tasks run on `threads` threads; NULL if the system gives no more threads. `patience`: s for
- * which a thread that has nothing to do polls for the next one before it sleeps; 0 where cores are shared. */
+ * which an idle thread polls for the next task before it sleeps; 0 where cores are shared. */
 host_stream *host_stream_open(int threads, double patience);
 /* Runs what is queued, then stops the threads and frees the stream. NULL is allowed. */
 void host_stream_close(host_stream *s);

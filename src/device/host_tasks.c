@@ -36,16 +36,16 @@ static void host_copy_part(size_t count, int part, int parts, size_t *begin, siz
 #define MADV_POPULATE_WRITE 23 /* Linux 5.14 */
 #endif
 
-/* Takes pages for [begin, end), which need not be whole ones. Returns 0, also on a system that cannot do this, or an errno:
- * without asking, a process that touches shared memory for which there is no page is killed by SIGBUS. */
+/* Takes the pages that hold [begin, end). Returns 0, also on a system that cannot do this, or an errno. Otherwise
+ * SIGBUS would kill a process that touches shared memory for which there is no page. */
 static int host_copy_populate(uintptr_t begin, uintptr_t end) {
   const uintptr_t page = page_bytes(), first = begin / page * page;
   if (!madvise((void *)first, end - first, MADV_POPULATE_WRITE) || errno == EINVAL) return 0;
   return errno == EFAULT ? ENOMEM : errno; /* EFAULT: it would have been SIGBUS */
 }
 
-/* Where anonymous memory has huge pages by madvise, memory that processes share usually has none but by MADV_COLLAPSE. The
- * page taken first decides where a huge one lies. Returns 0 or an errno. */
+/* Anonymous memory gets huge pages by madvise; memory that processes share usually gets them only by MADV_COLLAPSE. The
+ * page taken first decides where a huge page lies. Returns 0 or an errno. */
 static int host_copy_take_shared(uintptr_t begin, uintptr_t end) {
   for (uintptr_t at = begin / HUGE_PAGE * HUGE_PAGE; at < end; at += HUGE_PAGE) {
     const uintptr_t first = at < begin ? begin : at;
@@ -70,8 +70,8 @@ static void host_copy_run_nan(const void *payload, int part, int parts) {
 }
 
 /* Copies on the device write past the caches: a copy is a whole field, and reading each line before it is overwritten
- * would make the measured copy bandwidth a third too low. The wider the stores, the better: where a processor gives
- * up a line before all its pieces have come, it is half as fast with 16 bytes as with 64. `to` is at a line's start. */
+ * would make the measured copy bandwidth a third too low. The wider the stores, the better: a processor that gives up a
+ * line before all its pieces have come is half as fast with 16 bytes as with 64. `to` is at a line's start. */
 enum { LINE = 16 /* floats */ };
 typedef void host_copy_lines(float *to, const float *from, size_t lines);
 
@@ -234,7 +234,7 @@ static void host_counter_run_signal(const void *payload, int part, int parts) {
   __atomic_store_n(t->counter, t->value, __ATOMIC_RELEASE);
 }
 
-/* Yields the core, because the stream that computes may need it. */
+/* Yields the core while it waits, because the stream that computes may need the core. */
 static void host_counter_run_await(const void *payload, int part, int parts) {
   (void)part, (void)parts;
   const double LONGEST = 200e-6; /* s */

@@ -14,7 +14,7 @@
 
 typedef struct copy_task {
   copy_args copy;
-  error *failure; /* of the stream: nothing is copied once it is set; a null pointer sets it */
+  error *failure; /* the stream's: once set, nothing is copied; copying NULL sets it */
 } copy_task;
 
 /* Enqueues a copy on at most `threads` threads. */
@@ -22,7 +22,7 @@ void host_copy_push(host_stream *s, const copy_task *task, int threads);
 
 /* Enqueues setting `count` floats to NaN. The threads that compute touch the memory first, which places its pages near
  * them. `failed`: NULL, or for memory that processes share, where huge pages must be requested. Where the system has
- * too little memory for all of them, it sets *failed to an errno and leaves the rest. */
+ * too little memory, the task sets *failed to an errno and leaves the rest as it was. */
 void host_copy_push_nan(host_stream *s, float *to, size_t count, int threads, atomic_int *failed);
 
 /* --- events ------------------------------------------------------------------------------------------------------ */
@@ -32,8 +32,8 @@ typedef struct device_event {
   pthread_cond_t changed;
   const host_stream *stream; /* the stream that recorded it last; NULL before the first record */
   size_t recorded;           /* records requested; only the device's user changes it */
-  size_t done;               /* records reached; guarded by lock, as is */
-  double time;               /* when the last of them was reached, s */
+  size_t done;               /* records reached; guarded by lock */
+  double time;               /* when the last record was reached, s; guarded by lock */
 } host_event;
 
 /* NULL where memory is short. */
@@ -46,7 +46,7 @@ int host_event_record(host_event *ev, host_stream *s, error *e);
 void host_event_wait(host_event *ev, host_stream *s);
 /* Waits until the latest record is reached. */
 void host_event_sync(host_event *ev);
-/* Waits for both, then gives the seconds from `first` to `last`; DEVICE_FAILED if one was never recorded. */
+/* Waits for both events, then gives the seconds from `first` to `last`; DEVICE_FAILED if one was never recorded. */
 int host_event_seconds(host_event *first, host_event *last, double *seconds, error *e);
 
 /* --- counters of other processes ---------------------------------------------------------------------------------- */

@@ -15,8 +15,8 @@ static const transport_entry halo_transports[] = {
 #undef TRANSPORT
 enum { TRANSPORTS = sizeof halo_transports / sizeof *halo_transports };
 
-/* `auto` goes through transports.def from simple to elaborate. It leaves its choice for a more elaborate transport only if
- * that takes less than this part of the time. */
+/* `auto` goes through transports.def from simple to elaborate. It takes a more elaborate transport only if that needs
+ * less than this part of the time of its choice so far. */
 static const double WORTH = 0.95;
 
 int transport_fields(const halo *h) {
@@ -72,7 +72,7 @@ const transport_entry *transport_at(int i) {
   return &halo_transports[i];
 }
 
-/* NULL if there is none of that name, as for "auto". */
+/* The transport called `name`; NULL: there is none, as for "auto". */
 static const transport_entry *halo_find(const char *name) {
   for (int i = 0; i < TRANSPORTS; i++)
     if (strcmp(name, halo_transports[i].name) == 0) return &halo_transports[i];
@@ -124,7 +124,7 @@ static int halo_enter(halo *h, const transport_entry *entry, bool test, error *e
   return e->id;
 }
 
-/* Opens the transport that was given. A failure is an error of the configuration, unless memory ran out. */
+/* Opens the transport called `name`. A failure is an error of the configuration, unless memory ran out. */
 static int halo_enter_named(halo *h, const char *name, error *e) {
   error reason = {0};
   const transport_entry *t = halo_find(name);
@@ -146,7 +146,8 @@ static void halo_tell(halo *h, const char *format, ...) {
   va_end(args);
 }
 
-/* NCCL takes a second to start, and on one node it is slower than ipc. The same on every rank. */
+/* Shall `auto` measure this transport? NCCL takes a second to start, and on one node it is slower than ipc. The answer
+ * is the same on every rank. */
 static bool halo_worth_trying(const halo *h, const transport *t, const double seconds[TRANSPORTS]) {
   int all = 0, near = 0;
   MPI_Comm_size(h->comm, &all);
@@ -154,7 +155,8 @@ static bool halo_worth_trying(const halo *h, const transport *t, const double se
   return t != &transport_nccl || near < all || isinf(seconds[halo_find("ipc") - halo_transports]);
 }
 
-/* Opens and measures the transports. Every rank has the same times; INFINITY: it cannot be used here. */
+/* Opens and measures the transports. Every rank has the same times; INFINITY: the transport is impossible here, or not
+ * tried. */
 static int halo_compare(halo *h, double seconds[TRANSPORTS], error *e) {
   for (int i = 0; i < TRANSPORTS; i++) {
     const char *name = halo_transports[i].name, *before = i ? "; " : "";

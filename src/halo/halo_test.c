@@ -14,8 +14,8 @@ static uint64_t halo_test_plane(const slab *s, int64_t z, int field, int round) 
   return ((uint64_t)plane << 8 | (uint64_t)field << 4 | (uint64_t)round) << 24;
 }
 
-/* The value of float `i` of a plane, one of 2^24 whole numbers. Two floats are equal by chance once in 2^24 times, and two
- * planes of hundreds of floats never: values from a wrong plane, field or round are found. */
+/* The value of float `i` of a plane, one of 2^24 whole numbers. Two floats are equal by chance once in 2^24 times, and
+ * two planes of hundreds of floats never. So the test finds values from a wrong plane, field or round. */
 static inline float halo_test_pattern(uint64_t plane, size_t i) {
   return (float)(mix64(plane ^ mix64(i)) >> 40);
 }
@@ -34,7 +34,8 @@ static int halo_test_fill(halo *h, float *on_device, float *staging, error *e) {
   return halo_test_move(h, on_device, staging, COPY_TO_DEVICE, e);
 }
 
-/* Sets the ghosts to NaN. They may be the neighbours' own planes, so all ranks finish this before any fills its own. */
+/* Sets the ghosts to NaN. Ghosts may be the neighbours' own planes, so all ranks empty their ghosts before any rank
+ * fills its own planes. */
 static int halo_test_empty_ghosts(halo *h, int field, float *staging, error *e) {
   for (int side = 0; side < 2; side++)
     if (transport_neighbour(h, side) != MPI_PROC_NULL)
@@ -87,7 +88,7 @@ static int halo_test_round(halo *h, int field, int round, float *staging, error 
   return error_agree(e, h->comm);
 }
 
-/* Sets the tested planes to NaN, so that nothing mistakes what a test has left for a field. */
+/* Sets the tested planes to NaN, so that nobody takes the patterns of a test for a field. */
 static int halo_test_spoil(halo *h, float *staging, error *e) {
   for (int i = 0; i < transport_fields(h); i++)
     for (int side = 0; side < 2; side++) {

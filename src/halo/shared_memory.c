@@ -69,7 +69,7 @@ int shared_pages_leave(void *at, size_t bytes, error *e) {
 /* --- windows ----------------------------------------------------------------------------------------------------- */
 
 static int shared_window_check_room(MPI_Comm node, size_t bytes, error *e) {
-  const double MIB = 1 << 20, OWN = 32 << 10; /* OWN: what MPI keeps there besides, bytes */
+  const double MIB = 1 << 20, OWN = 32 << 10; /* OWN: bytes that MPI keeps there for itself */
   struct statvfs disk;
   struct rlimit limit; /* `ulimit -f`: one file holds the windows of all ranks */
   int ranks;

@@ -2,11 +2,11 @@
 #include <stdint.h>
 #include "base/numbers.h"
 
-/* A step takes 2.4 times as long for a plane of an absorbing layer along z as for any other on a GPU, about twice as long
- * on a host (docs/SCALING.md). One ratio for all: only the balance of a run depends on it. */
+/* A step takes longer for a plane of an absorbing layer along z than for any other: 2.4 times as long on a GPU, about
+ * twice on a host (docs/SCALING.md). One ratio serves both: only the balance of a run depends on it. */
 enum { LAYER_WORK = 5, PLANE_WORK = 2 };
 
-/* The plane below which lies `work` of the grid; rounded up, and as if a slab could have any number of planes. */
+/* The plane below which `work` of the grid's work lies, rounded up, as if a slab could have any number of planes. */
 static int slab_plane_below(const slab *s, int64_t work) {
   const int64_t lower = s->layers[0], between = s->nz_global - lower - s->layers[1];
   const int64_t in_lower = lower * LAYER_WORK, in_between = between * PLANE_WORK,
@@ -61,8 +61,8 @@ static int slab_check_planes(const slab_shape *shape, int ranks, error *e) {
 /* A first-level cache finds a line by its place within SLAB_PAGE and keeps 8 or 12 lines per place. The rows and planes
  * of a stencil must not share one place: with rows of 4 KiB (nx = 1000, rounded up) a step took four times as long. So
  * rows are an odd number of SLAB_ALIGN apart, and planes are never a multiple of half a page apart. Four rows are
- * added, not one: ranks can share the pages of a grid periodic in z only if it fills whole pages, as it then does where
- * nz is a multiple of 8. */
+ * added, not one: then a grid fills whole pages where nz is a multiple of 8. Only so can ranks share the pages of a
+ * grid periodic in z. */
 static size_t slab_pitch_of(int nx) {
   const size_t pitch = round_up((size_t)nx + 2 * RADIUS, SLAB_ALIGN);
   return pitch / SLAB_ALIGN % 2 ? pitch : pitch + SLAB_ALIGN;
@@ -109,7 +109,7 @@ void slab_ranges(const slab *s, zrange *lo, zrange *interior, zrange *hi) {
 }
 
 size_t slab_floats(const slab *s) {
-  /* A pad after the last row for its right ghosts; one before the first point's left ghosts. */
+  /* One pad precedes the first point's left ghosts; one follows the last row, for its right ghosts. */
   return ((size_t)s->nz + 2 * RADIUS) * s->plane + 2 * SLAB_ALIGN + s->lead;
 }
 

@@ -35,7 +35,7 @@ typedef struct slab {
   int nx, ny, nz_global; /* points of the whole grid */
   int rank, ranks;       /* this computing rank and their number */
   bool reflects[2];      /* the grid's lower and upper z face */
-  int layers[2];         /* planes of the absorbing layers there */
+  int layers[2];         /* planes of the absorbing layers at these faces */
   int z0, nz;            /* first global plane and number of planes this rank owns */
   int lower, upper;      /* ranks owning the planes below z0 and above z0 + nz, or SLAB_NO_RANK */
   size_t pitch;          /* floats from a row to the next: odd multiple of SLAB_ALIGN */
@@ -47,17 +47,17 @@ typedef struct slab {
 typedef struct slab_shape {
   int nx, ny, nz;   /* points of the whole grid */
   bool reflects[2]; /* the grid's lower and upper z face */
-  int layers[2];    /* planes of the absorbing layers there; both together fit the grid */
+  int layers[2];    /* planes of the absorbing layers at these faces; both together fit the grid */
 } slab_shape;
 
-/* Fills `s` for `rank` of `ranks`. The ranks share the planes equally, the first ones own one more where they are not
- * divisible. A plane of an absorbing layer counts as 2.5: all ranks wait for the slowest. A rank owns at least RADIUS
- * planes, one more at a reflecting face, whatever they count.
- * ERROR_SLAB_TOO_THIN, ERROR_SLAB_TOO_MANY_RANKS or ERROR_SLAB_REFLECTS where it would own fewer; the message names the
- * largest number of ranks. */
+/* Fills `s` for `rank` of `ranks`. The ranks share the planes equally; the first ranks own one more where the planes
+ * are not divisible. A plane of an absorbing layer counts as 2.5, since all ranks wait for the slowest. A rank owns at
+ * least RADIUS planes, one more at a reflecting face, whatever they count. ERROR_SLAB_TOO_THIN,
+ * ERROR_SLAB_TOO_MANY_RANKS or ERROR_SLAB_REFLECTS where a rank would own fewer; the message names the largest number
+ * of ranks. */
 int slab_init(slab *s, const slab_shape *shape, int rank, int ranks, error *e);
 
-/* A slab of one row a plane gets `rows`, which are runs of their own (kernel_args.flat). */
+/* Gives a slab of one row a plane `rows` rows, each a run of its own (kernel_args.flat). */
 void slab_batch(slab *s, int rows);
 
 /* Joins the two z faces of the grid: the first and the last rank become neighbours. One rank alone keeps none, since

@@ -65,7 +65,7 @@ static float *transfer_staged_row(const transfer *t, float *staging, int plane, 
   return staging + (size_t)plane * t->slab->plane + (size_t)(y + RADIUS) * t->slab->pitch + RADIUS;
 }
 
-/* Does copies of a thread together. */
+/* Does `count` copies of a thread, and waits for all of them once. */
 static int transfer_copies(const transfer *t, const copy_args *copies, int count, error *e) {
   const device_table *d = t->dev->table;
   pthread_mutex_lock(&t->lock->lock);
@@ -94,8 +94,7 @@ static void transfer_set_floats(float *to, size_t count, float value) {
   for (size_t i = 0; i < count; i++) to[i] = value;
 }
 
-/* Ghosts in x and y, and padding. A row, from its first ghost on, ends with its right
- * ghosts and padding. */
+/* Fills ghosts in x and y, and padding. A row, from its first ghost on, ends with its right ghosts and padding. */
 static void transfer_fill_ghosts(const transfer *t, float *staging, int planes) {
   const slab *s = t->slab;
   const size_t right = RADIUS + (size_t)s->nx;
@@ -111,7 +110,7 @@ static void transfer_fill_ghosts(const transfer *t, float *staging, int planes) 
     }
 }
 
-/* `values` NULL: `value` everywhere, in ghosts too. */
+/* Puts `values` into planes; NULL: puts `value` everywhere, in ghosts too. */
 static int transfer_put(const transfer *t, int z, int planes, const float *values, float value, error *e) {
   const slab *s = t->slab;
   int part;

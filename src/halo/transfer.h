@@ -10,10 +10,10 @@ typedef struct transfer {
   device *dev;                /* not owned */
   const slab *slab;           /* not owned */
   float *field;               /* device memory of the field moved, slab_floats long; set it before each use */
-  bool alike;                 /* a plane that comes in is one row, for each of the slab's */
+  bool alike;                 /* an incoming plane is one row, which all rows of the slab get */
   float ghosts[FACE_COUNT];   /* the value of x and y ghosts of incoming planes */
-  float *staging;             /* pinned: */
-  int parts, planes;          /* number of parts, and padded planes in each */
+  float *staging;             /* pinned, owned */
+  int parts, planes;          /* parts of `staging`, and padded planes in each */
   struct transfer_lock *lock; /* which parts are in use; owned */
 } transfer;
 
@@ -40,7 +40,7 @@ int transfer_bytes(const transfer *t, void *to, const void *from, size_t bytes, 
 
 /* Copies own planes z .. of the field into `planes` dense planes of ny x nx values. A field_source. */
 int transfer_to_host(void *context, int z, int planes, float *values, error *e);
-/* The same for one row of each plane only, into `planes` rows of nx values. */
+/* Copies one row of own planes z .. into `planes` rows of nx values. */
 int transfer_row_to_host(const transfer *t, int row, int z, int planes, float *values, error *e);
 
 #endif

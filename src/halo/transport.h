@@ -8,7 +8,8 @@
 enum { LOWER = 0, UPPER = 1 };
 enum { TAG_DOWN = 1, TAG_UP = 2, TAG_READY = 3 };
 
-/* uint32_t from one side's counter of exchanges to the next: cache lines of their own, which hosts fetch in pairs. */
+/* The distance of two sides' counters of exchanges, in uint32_t. Counters have cache lines of their own, which hosts
+ * fetch in pairs. */
 enum { COUNTER_STRIDE = 32 };
 
 /* Number of fields that are ever exchanged. */
@@ -18,8 +19,7 @@ int transport_neighbour(const halo *h, int side);
 /* Sets *local to the neighbour's rank in h->node, or to MPI_UNDEFINED where it is on another node or there is none. */
 int transport_local_neighbour(const halo *h, int side, int *local, error *e);
 
-/* Bytes of a halo: of the whole planes that one side sends or receives, ghosts of x and y included, so that it is one
- * copy. */
+/* Bytes of a halo: the planes that one side sends or receives, with ghosts in x and y, so that a halo is one copy. */
 size_t transport_bytes(const slab *s);
 /* First float of the planes that go to a side, and of the ghosts that come from it. */
 float *transport_own(float *field, const slab *s, int side);
@@ -40,7 +40,7 @@ int halo_measure(halo *h, double *seconds, error *e);
 
 typedef struct chunks chunks;
 enum { CHUNKS_MAX = 8 /* pieces of a halo */ };
-/* Opens the path to the neighbours on `sides`; `node_memory`: where a neighbour is on this node, through memory that
+/* Opens the path to the neighbours on `sides`. `node_memory`: a neighbour on this node is reached through memory that
  * both share. Collective, also for ranks without such sides. */
 int chunks_open(halo *h, const bool sides[2], bool node_memory, chunks **opened, error *e);
 /* Sends halos in `count` pieces from now on, or in fewer where pieces would be too small. */
@@ -56,8 +56,8 @@ void chunks_close(chunks *c);
 typedef struct peers {
   /* [side][field]: the neighbour's point (first ghost plane, 0, 0), mapped here. */
   float *ghosts[2][HALO_FIELDS];
-  uint32_t *theirs[2];     /* counters in the neighbours' memory, */
-  const uint32_t *mine[2]; /* and in this device's, of exchanges that are done; NULL: no neighbour */
+  uint32_t *theirs[2];     /* counters of exchanges in the neighbours' memory */
+  const uint32_t *mine[2]; /* counters in this device's memory; NULL: no neighbour */
 } peers;
 /* TRANSPORT_REFUSED unless the transport is ipc and all neighbours are on this node. */
 int transport_peers(const halo *h, peers *all, error *e);

@@ -1,5 +1,5 @@
-/* Halos through the host in pieces: while one is on its way from the device, the one before it is with MPI and the one
- * before that on its way to the neighbour's device. Between ranks of one node the pieces pass through memory that both
+/* Halos pass through the host in pieces. While one piece leaves the device, the piece before is with MPI, and the piece
+ * before that one enters the neighbour's device. Between ranks of one node the pieces pass through memory that both
  * map, and MPI is not needed: the sender copies from its device straight to where the receiver's copy begins. */
 #include <stdatomic.h>
 #include <stdint.h>
@@ -13,9 +13,9 @@
 
 enum { CHUNK_BYTES_MIN = 256 << 10, LINE = 128 };
 
-/* A rank's part of the node's memory. It has the number of pieces put there for each side since opening, and the
- * pieces: two halos for each side, which alternate. The neighbour may still read one while the next is written. It has
- * read the halo of two exchanges ago when its pieces of the last exchange have come. */
+/* The beginning of a rank's part of the node's memory: the number of pieces put there for each side since opening. The
+ * pieces follow: two halos for each side, which alternate. The neighbour may still read one halo while the next is
+ * written. When its pieces of the last exchange have come, the neighbour has read the halo of two exchanges ago. */
 typedef struct mailbox {
   struct {
     _Atomic uint64_t posted;
@@ -26,8 +26,8 @@ typedef struct mailbox {
 /* The link to one neighbour. */
 typedef struct chunks_link {
   bool open;
-  float *send[2], *receive[2]; /* two buffers; MPI's, pinned, is one */
-  _Atomic uint64_t *posted;    /* node memory: mine and the neighbour's; NULL: by MPI */
+  float *send[2], *receive[2]; /* two buffers; with MPI both are one, pinned */
+  _Atomic uint64_t *posted;    /* this rank's count in node memory; NULL: by MPI */
   const _Atomic uint64_t *arrived;
   MPI_Request sends[CHUNKS_MAX], receives[CHUNKS_MAX];
 } chunks_link;
@@ -40,7 +40,7 @@ struct chunks {
   uint64_t passed;                     /* pieces to either side before this exchange */
   int buffer;
   MPI_Win window; /* of the node's memory */
-  char *memory;   /* the whole, pinned */
+  char *memory;   /* of all ranks of the node, pinned */
 };
 
 /* --- pieces ----------------------------------------------------------------------------------------------------- */
@@ -75,7 +75,7 @@ static int chunks_post(chunks *c, chunks_link *l, int k, error *e) {
   return 0;
 }
 
-/* A neighbour is seldom very late. */
+/* Waits until the neighbour has posted `count` pieces. A neighbour is seldom very late. */
 static void chunks_wait_for(const _Atomic uint64_t *arrived, uint64_t count) {
   const double LONGEST = 50e-6; /* s */
   pace p = {.begin = clock_seconds(), .spins = 4000};
@@ -118,8 +118,8 @@ static int chunks_leave_device(chunks *c, float *field, error *e) {
   return 0;
 }
 
-/* The first event also shows that the previous exchange's copies out of the receive buffers are done: they are earlier
- * on the same stream. */
+/* The first event also shows that the previous exchange's copies out of the receive buffers are done, since those are
+ * earlier on the same stream. */
 static int chunks_hand_over(chunks *c, double *begin, error *e) {
   device *dev = c->h->dev;
   bool first = true;
@@ -216,7 +216,8 @@ static int chunks_open_mpi(chunks *c, int side, error *e) {
 
 /* --- through the node's memory --- */
 
-/* The first cache line that begins in MPI's memory: at the same place for every process, as they map whole pages. */
+/* The first cache line that begins in MPI's memory. It is at the same place for every process, since processes map
+ * whole pages. */
 static char *chunks_aligned(char *memory) {
   return memory + (LINE - (uintptr_t)memory % LINE) % LINE;
 }
@@ -226,7 +227,7 @@ static float *chunks_halo_in(char *memory, const chunks *c, int side, int buffer
                            (size_t)(2 * side + buffer) * transport_bytes(c->h->slab));
 }
 
-/* All ranks' halos have the same size, so all parts have, too: they lie one after another. */
+/* Halos of all ranks have one size, and so have the ranks' parts, which lie one after another. */
 static int chunks_open_memory(chunks *c, error *e) {
   int rank, ranks;
   void *mine, *all;

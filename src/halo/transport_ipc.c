@@ -2,21 +2,21 @@
  * there is one, and counters in the neighbour's memory announce them. Everything is enqueued: the host waits for
  * nothing.
  *
- * Exchange n of a rank writes the neighbours' ghosts of the field that they compute in step n. That field was input
- * when the neighbour last read these ghosts, in step n - 1. It had finished that when it enqueued its own counter
- * n - 1, which this rank waited for in its exchange n - 1. So no other handshake is needed while the ranks step; a
- * `serial` exchange, of a field just loaded, has one of its own. */
+ * * Exchange n of a rank writes the neighbours' ghosts of the field that they compute in step n. The neighbour last
+ * read these ghosts in step n - 1, as input. On the neighbour's device counter n - 1 follows that step, and this rank
+ * waited for this counter in its exchange n - 1. So no other handshake is needed while the ranks step; a `serial`
+ * exchange, of a field just loaded, has one of its own. */
 #include <stdio.h>
 #include "transport.h"
 
 typedef struct ipc {
   uint32_t *counters;                      /* device memory, one for each side, on cache lines of their own */
   float *remote[2][HALO_FIELDS];           /* the neighbours' fields, mapped here; [side]; NULL: not by ipc */
-  uint32_t *remote_counters[2];            /* likewise */
+  uint32_t *remote_counters[2];            /* the neighbours' counters, mapped here */
   peer_memory handles[2][HALO_FIELDS + 1]; /* of the mapped memory */
-  slab slabs[2];                           /* the neighbours' */
+  slab slabs[2];                           /* the neighbours' slabs */
   uint32_t exchanges;
-  chunks *others; /* to neighbours on other nodes */
+  chunks *others; /* the path to neighbours on other nodes */
 } ipc;
 
 static bool ipc_possible(const halo *h, char why[HALO_WHY]) {

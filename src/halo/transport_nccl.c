@@ -1,8 +1,8 @@
 /* nccl: an exchange is one group of NCCL's sends and receives on the boundary's stream. Everything is enqueued: the
  * host waits for nothing.
  *
- * A thread of each rank starts NCCL, which may hang where ranks cannot reach one another. Then it watches NCCL: when
- * that fails later, the main thread waits for planes that will never come and cannot report the failure. */
+ * * A thread of each rank starts NCCL, which may hang where ranks cannot reach one another. Then the thread watches
+ * NCCL: after a later failure the main thread waits for planes that never come, and cannot report it. */
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,8 +14,8 @@
 
 /* --- the library ------------------------------------------------------------------------------------------------- */
 
-/* NCCL 2's binary interface, declared here: the program is built without NCCL and runs without it. ncclSend, of 2.7, is
- * the youngest function. */
+/* NCCL 2's binary interface, declared here: the program is built without NCCL and runs without it. The newest function
+ * is ncclSend, of NCCL 2.7. */
 static const char NCCL_LIBRARY[] = "libnccl.so.2";
 enum { NCCL_SUCCESS = 0, NCCL_IN_PROGRESS = 7 }; /* ncclResult_t */
 enum { NCCL_FLOAT = 7 };                         /* ncclDataType_t */
@@ -44,7 +44,8 @@ typedef struct nccl_library {
 #undef X
 } nccl_library;
 
-/* Loads NCCL, which then stays in memory; false: it cannot be, `why` says why. Further calls cost little. */
+/* Loads NCCL, which then stays in memory; false: NCCL cannot be loaded, and `why` says why. Further calls cost
+ * little. */
 static bool nccl_load(nccl_library *library, char why[HALO_WHY]) {
   void *handle = dlopen(NCCL_LIBRARY, RTLD_NOW | RTLD_LOCAL);
   if (!handle) {
@@ -81,14 +82,14 @@ typedef struct nccl {
   nccl_id id;
   int neighbours[2];
   float *trial; /* device memory: four floats */
-  bool sound;   /* it began on all ranks */
+  bool sound;   /* NCCL has started on all ranks */
   bool running; /* the thread runs */
   pthread_t thread;
   nccl_comm *comm; /* this and `failure` belong to the thread until `begun`; NULL: NCCL did not start */
   error failure;
   pthread_mutex_t mutex; /* guards what follows */
   pthread_cond_t changed;
-  bool begun;     /* or failed to */
+  bool begun;     /* NCCL has started, or failed to */
   bool stop;      /* the thread must end */
   bool abandoned; /* the thread owns this struct and frees it */
 } nccl;
@@ -118,7 +119,7 @@ static int nccl_exchange_planes(const nccl *n, float *const own[2], float *const
   TRY(nccl_failed(n, e, "ncclGroupStart", n->library.GroupStart()));
   const int result = nccl_enqueue(n, own, ghosts, floats);
   nccl_failed(n, e, "ncclGroupEnd",
-              n->library.GroupEnd()); /* in any case; it knows what went wrong in the group */
+              n->library.GroupEnd()); /* in any case: it returns what went wrong in the group */
   return e->id ? e->id : nccl_failed(n, e, "ncclSend or ncclRecv", result);
 }
 
@@ -134,9 +135,9 @@ static void nccl_dispose(nccl *n) {
   free(n);
 }
 
-/* If NCCL has failed, reports it and ends this process; the launcher then ends the job. The main thread cannot: it
- * waits for the device. A failure often hits all ranks at once: the lowest rank reports it first, and the launcher ends
- * the others before they do. */
+/* If NCCL has failed, reports it and ends this process; the launcher then ends the job. The main thread cannot report
+ * it, because it waits for the device. A failure often hits all ranks at once: the lowest rank reports it first, and
+ * the launcher ends the others before they do. */
 static void nccl_look(nccl *n) {
   int found = NCCL_SUCCESS;
   error e = {0};
@@ -149,7 +150,8 @@ static void nccl_look(nccl *n) {
   thread_end_process(&e);
 }
 
-/* Makes a first exchange, of single floats. In it NCCL connects the neighbours and allocates memory for that. */
+/* Makes a first exchange, of single floats. In this exchange NCCL connects the neighbours and allocates memory for the
+ * connections. */
 static int nccl_connect_neighbours(nccl *n, error *e) {
   float *const own[2] = {n->trial, n->trial + 1}, *const ghosts[2] = {n->trial + 2, n->trial + 3};
   return nccl_exchange_planes(n, own, ghosts, 1, e);
@@ -228,7 +230,7 @@ static bool nccl_possible(const halo *h, char why[HALO_WHY]) {
   return false;
 }
 
-/* NCCL would refuse ranks that share a GPU, or hang. Agreed. */
+/* Refuses ranks that share a GPU, for which NCCL would fail or hang. Agreed. */
 static int nccl_refuse_shared(halo *h, int ranks, error *e) {
   enum { BYTES = sizeof h->dev->gpu };
   char why[HALO_WHY];
@@ -275,7 +277,7 @@ static int nccl_open(halo *h, error *e) {
   nccl *n = h->state;
   MPI_TRY(e, MPI_Bcast(&n->id, sizeof n->id, MPI_BYTE, 0, h->comm));
   if (!nccl_start_thread(n, e)) nccl_await_thread(h, e, &late);
-  /* First the error of a rank that failed: it says more than those of ranks that waited for it. */
+  /* The error of a rank that failed comes first: it says more than errors of ranks that waited for that rank. */
   TRY(error_agree(e, h->comm));
   if (late.id) *e = late;
   TRY(error_agree(e, h->comm));

@@ -1,5 +1,5 @@
-/* The reference: pinned bounce buffers and MPI_Sendrecv, one side after the other; and the same with MPI reading and
- * writing the device's memory itself. */
+/* sendrecv, the reference: pinned bounce buffers and MPI_Sendrecv, one side after the other. cuda_aware does the same,
+ * but MPI reads and writes the device's memory itself. */
 #include <stdio.h>
 #include "device/trace.h"
 #include "transport.h"
@@ -31,8 +31,8 @@ static void sendrecv_close(halo *h) {
   }
 }
 
-/* One direction: everybody sends to one side while receiving from the other. An outer face is MPI_PROC_NULL,
- * for which MPI does nothing, but some versions insist on a buffer unless the count is 0. */
+/* Exchanges in one direction: every rank sends to one side while it receives from the other. An outer face is
+ * MPI_PROC_NULL, for which MPI does nothing, but some versions insist on a buffer unless the count is 0. */
 static int sendrecv_shift(halo *h, const buffers *b, int to, int from, int tag, error *e) {
   const slab *s = h->slab;
   /* counted in rows, so that the count of a huge plane fits an int */
@@ -62,8 +62,8 @@ static int sendrecv_exchange(halo *h, float *field, int set, error *e) {
     if (own.to) TRY(t->copy(h->dev, STREAM_BOUNDARY, &own, e));
   }
   TRY(transport_record(h, set, HALO_TO_HOST, e));
-  /* The planes must have arrived before MPI reads them; this also ends the copies out of the receive buffers
-   * that the exchange before this one left behind, so that MPI may fill these again. */
+  /* The planes must have arrived before MPI reads them. This wait also ends the previous exchange's copies out of the
+   * receive buffers, so that MPI may fill the buffers again. */
   TRY(t->sync(h->dev, STREAM_BOUNDARY, e));
   TRY(sendrecv_shift_both(h, b, e));
   TRY(transport_record(h, set, HALO_TO_DEVICE_BEGIN, e));

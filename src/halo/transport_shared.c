@@ -1,17 +1,17 @@
 /* shared: through memory that the ranks of a node share.
  *
- * On the host nothing is copied where pages can be shared: a field of all ranks of a node lies in one file without a
- * name, plane after plane, and each rank's memory is a window into it. So the planes that one rank computes are the
- * ghosts of another at once. Slabs lie in their memory so that a window can be huge pages (slab.lead). A grid periodic
- * in z, all of it on one node, is a ring: the file's last page is followed by its first.
+ * * * On the host nothing is copied where pages can be shared: a field of all ranks of a node lies in one file without
+ * a name, plane after plane, and each rank's memory is a window into it. So the planes that one rank computes are the
+ * ghosts of another at once. Slabs lie in their memory so that a window can consist of huge pages (slab.lead). A grid
+ * periodic in z, all of it on one node, is a ring: the file's last page is followed by its first.
  *
- * An exchange is a handshake. After step n a rank signals that its planes of step n are stored, and that it has read
- * the neighbour's of step n - 1. So step n + 1 may overwrite these. Boundary kernels and receivers are all
- * that reads ghosts, and they do so on the halo's stream, before the next exchange there. Kernels of the interior touch
- * neither ghosts nor planes that a neighbour reads, and copies for files read only the rank's own planes. No other
- * synchronisation is needed while the ranks step. halo.h says when fields may be loaded.
+ * * * An exchange is a handshake. After step n a rank signals that its planes of step n are stored, and that it has
+ * read the neighbour's of step n - 1. So step n + 1 may overwrite these. Only boundary kernels and receivers read
+ * ghosts, on the halo's stream, before the next exchange there. Kernels of the interior touch neither ghosts nor planes
+ * that a neighbour reads, and copies for files read only the rank's own planes. No other synchronisation is needed
+ * while the ranks step. halo.h says when fields may be loaded.
  *
- * On GPUs planes are copied in pieces. */
+ * * * On GPUs planes are copied in pieces. */
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -27,10 +27,10 @@ typedef struct shared_range {
 
 typedef struct shared {
   bool local[2];                 /* [side]: the neighbour is on this node */
-  bool mapped[2];                /* its planes are this rank's ghosts */
+  bool mapped[2];                /* the neighbour's planes are this rank's ghosts */
   bool possible;                 /* planes of all neighbours on a node are mapped, on all ranks */
   int first, ranks;              /* the first rank of this node, and how many follow each other there */
-  size_t ring;                   /* bytes after which the file begins again; 0: it does not */
+  size_t ring;                   /* bytes of the file, where it is a ring; 0: it is none */
   shared_range own[HALO_FIELDS]; /* the window in this rank's memory; bytes 0: none */
   uint32_t *mine[2];             /* counters of exchanges, in the node's memory */
   const uint32_t *theirs[2];     /* the neighbours' */
@@ -41,7 +41,7 @@ typedef struct shared {
 
 /* --- windows ----------------------------------------------------------------------------------------------------- */
 
-/* Where a plane of the grid begins in the file. The rest of a huge page is the same as in this rank's memory. */
+/* Where a plane of the grid begins in the file. Its place within a huge page is the same as in this rank's memory. */
 static size_t shared_place(const slab *s, int z) {
   return (slab_offset(s, -RADIUS, -RADIUS, -RADIUS) - s->lead + (size_t)(z + RADIUS) * s->plane) *
          sizeof(float);
@@ -146,8 +146,8 @@ static bool shared_any_local(const shared *p) {
   return p->local[LOWER] || p->local[UPPER];
 }
 
-/* Shares the planes with all neighbours on this node, or fails with the reason, leaving what is done to
- * shared_leave_all. Collective, agreed. */
+/* Shares the planes with all neighbours on this node, or fails with the reason; shared_leave_all then undoes what is
+ * done. Collective, agreed. */
 static int shared_map_all(halo *h, shared *p, error *why) {
   int files[HALO_FIELDS];
   const int fields = shared_any_local(p) ? transport_fields(h) : 0;
@@ -172,7 +172,7 @@ static void shared_spoil(const halo *h, int field, int begin, int end) {
   memset(first, 0xFF, (size_t)(end - begin) * h->slab->plane * sizeof(float));
 }
 
-/* A neighbour that still reads keeps the shared pages. */
+/* Replaces shared pages by this rank's own. A neighbour that still reads keeps the shared pages. */
 static void shared_leave_all(const halo *h, shared *p) {
   error ignored = {0};
   const slab *s = h->slab;
