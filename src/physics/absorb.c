@@ -10,9 +10,9 @@
  * its amplitude in the continuum. A smaller R damps grazing waves, and waves trapped in slow beds, more. If it is too
  * small, jumps of d from point to point reflect, and waves in rough media grow.
  *
- * alpha = v_max / (width spacing) / min(width, ALPHA_WIDTH) (1 - depth). Oscillations slower than alpha reflect, and
+ * * alpha = v_max / (width spacing) / min(width, ALPHA_WIDTH) (1 - depth). Oscillations slower than alpha reflect, and
  * the integral over time of a pulse of one sign always does. So alpha must be small beside velocity over thickness
- * where d is great. Two things bound alpha below. With less of it waves in rough media grow, most in thin layers. And
+ * where d is great. Two things bound alpha below. With less alpha waves in rough media grow, most in thin layers. And
  * the adjoint (docs/GRADIENT.md) amplifies the rounding of float32 by up to d / alpha. */
 enum { POWER = 3, ALPHA_WIDTH = 8 };
 static const double DECADES_A_POINT = 0.7, DECADES_MAX = 14; /* of R */
@@ -50,10 +50,10 @@ static void absorb_coefficients(const absorb_profile *p, double x, float *a, flo
 }
 
 /* Weights of a first derivative at a half point, for the values 1/2 and 3/2 points away. Where the stencil is accurate
- * enough they are of fourth order, and a little more in thin layers. These damp long waves within few points: there
- * a small difference between this derivative, taken twice, and the stencil's reflects much more than itself. For less
- * accurate stencils they approach fourth order as far as the square of its wave number stays below the stencil's.
- * Otherwise a layer would amplify the shortest waves. */
+ * enough they are of fourth order, and a little more in thin layers. These damp long waves within few points: there a
+ * small difference between this derivative, taken twice, and the stencil's reflects much more than itself. For less
+ * accurate stencils they approach fourth order as far as the square of the derivative's wave number stays below the
+ * stencil's. Otherwise a layer would amplify the shortest waves. */
 static void absorb_difference_weights(int space_order, int width, double weights[2]) {
   const double fourth = 1.0 / 24 + fmin(0.3 / ((double)width * width), 0.01);
   const double outer = space_order >= 6 ? fourth : space_order == 4 ? 0.03863 : 0;
@@ -80,7 +80,7 @@ static absorb_held absorb_held_of(const absorb_axis *z, bool high, int z0, int n
   return h.own > h.begin ? h : (absorb_held){0};
 }
 
-/* Geometry alone: no pointers, no weights. Returns the floats of a state array of the axis. */
+/* Sets the geometry of an axis alone: no pointers, no weights. Returns the floats of a state array of the axis. */
 static size_t absorb_set_axis(absorb_axis *a, const config *c, const slab *s, int axis) {
   const int points[ABSORB_AXES] = {s->nx, s->ny, s->nz_global};
   const size_t nx = (size_t)s->nx, ny = (size_t)s->ny, nz = (size_t)s->nz;
@@ -135,7 +135,7 @@ size_t absorb_bytes(const config *c, const slab *s) {
 
 /* --- open and close ------------------------------------------------------------------------------------- */
 
-/* Layout: absorb_axis. */
+/* Fills the coefficients of an axis, as absorb_axis lays them out. */
 static void absorb_fill_coefficients(float *to, const absorb_profile *p) {
   const int width = p->width;
   float *psi_a = to + 2 * width, *psi_b = psi_a + width + ABSORB_BEYOND;
@@ -162,7 +162,7 @@ static void absorb_set_weights(absorb *a, const config *c, const kernel_args *we
 
 int absorb_zero(absorb *a, char *to, size_t left, error *e) {
   const device_table *t = a->dev->table;
-  const bool first = !a->zeros.memory; /* later ones may be read meanwhile */
+  const bool first = !a->zeros.memory; /* later, copies may be reading the zeros */
   TRY(device_reserve(a->dev, &a->zeros, ABSORB_PINNED, MEMORY_PINNED, e));
   if (first) memset(a->zeros.memory, 0, ABSORB_PINNED);
   for (size_t bytes; left; to += bytes, left -= bytes) {
@@ -275,7 +275,7 @@ void absorb_advance(absorb *a, int steps) {
 
 /* --- what checkpoints save ------------------------------------------------------------------------------ */
 
-/* The slices of a layer along z; the high layer's are mirrored. */
+/* Adds the slices of the layers along z; the high layer's are mirrored. */
 static void absorb_add_slices(field *state, const absorb_axis *z, int nz) {
   const absorb_held lo = absorb_held_of(z, false, z->origin, nz), hi = absorb_held_of(z, true, z->origin, nz);
   const int local = lo.end - lo.begin;
@@ -285,7 +285,7 @@ static void absorb_add_slices(field *state, const absorb_axis *z, int nz) {
         (field_slice){local, z->lo + z->hi - hi.end, hi.end - hi.begin, hi.end - hi.own, hi.own - hi.begin};
 }
 
-/* The layer terms of the low and of the high layer along x; s: as psi_x. */
+/* Lists the layer terms of the low and of the high layer along x. s: the field psi_x. */
 static void absorb_list_layer_terms(const absorb *a, field s, field_set *f) {
   const absorb_axis *x = &a->args.axis[0];
   const absorb_layer_terms t = absorb_layer_terms_of(x, a->args.width, a->nz);

@@ -10,7 +10,7 @@
 #include "fields.h"
 #include "physics.h"
 
-/* The layers of one slab. Zero-initialised it has none, and every function below does nothing. */
+/* The layers of one slab. Zero-initialised it has no layers, and every function below does nothing. */
 typedef struct absorb {
   device *dev;         /* not owned */
   absorb_args args;    /* of the launches, without the field; axis[].psi_in is the current psi */
@@ -19,7 +19,7 @@ typedef struct absorb {
   device_buffer zeros; /* what absorb_clear copies */
 } absorb;
 
-enum { ABSORB_PINNED = 1 << 20 /* bytes that layers take besides */ };
+enum { ABSORB_PINNED = 1 << 20 /* bytes of pinned memory that layers take */ };
 /* Bytes of device memory that absorb_open takes on this slab; 0 without absorbing faces. */
 size_t absorb_bytes(const config *c, const slab *s);
 
@@ -35,7 +35,7 @@ void absorb_plan(absorb *a, const problem *on);
  * Takes nothing without absorbing faces. on->dev must outlive it; on->files is not used. Not collective. absorb_close
  * it, also after a failure. */
 int absorb_open(absorb *a, const problem *on, const kernel_args *weights, absorb_motion motion, error *e);
-/* Enqueues on STREAM_BOUNDARY to set bytes of device memory to 0. */
+/* Enqueues on STREAM_BOUNDARY that bytes of device memory are set to 0. */
 int absorb_zero(absorb *a, char *to, size_t bytes, error *e);
 /* Sets the layers' state to 0, as at the start of a run. Waits until that is done. */
 int absorb_clear(absorb *a, error *e);
@@ -52,7 +52,7 @@ int absorb_launch(const absorb *a, int stream, const kernel *k, const kernel_arg
  * stops it. Sets the layers' state to 0; waits until that is done. Only where absorb_needed. */
 int absorb_at_rest(absorb *a, const kernel_args *half, error *e);
 
-/* The coefficients of an axis then, as absorb_axis has them; NULL: it has no layers. */
+/* The coefficients of an axis at rest, as absorb_axis has them; NULL: the axis has no layers. */
 const float *absorb_rest_coefficients(const absorb *a, int axis);
 
 /* Call after `steps` steps are enqueued: the psi that the last one wrote becomes the current one. */

@@ -10,23 +10,23 @@ static const char CHAIN[] = "the gradient"; /* what memory is for */
 
 /* Planes of a part's memory. */
 enum {
-  CHAIN_BEFORE,  /* that before its own, as averaging begins, */
-  CHAIN_AFTER,   /* and that after them; */
-  CHAIN_WINDOW,  /* three of its own, */
-  CHAIN_SUM = 5, /* and one averaged along z */
+  CHAIN_BEFORE,  /* the plane before the part's own, not yet averaged */
+  CHAIN_AFTER,   /* the plane after the part's own, not yet averaged */
+  CHAIN_WINDOW,  /* three of the part's own planes */
+  CHAIN_SUM = 5, /* one plane averaged along z */
   CHAIN_PLANES
 };
 
-/* Own planes in shares, each of which one thread averages from its first plane to its last, in place. Therefore the
- * values that a part needs of its neighbours are computed before. */
+/* Own planes in parts. One thread averages a part from its first plane to its last, in place. So the values that a part
+ * needs of its neighbours are computed before. */
 typedef struct chain_work {
   const chain *h;
   float *gradient;
   int parts;
   double *
-      /* of each part CHAIN_PLANES planes, and a row with a value at each end; of the rank four planes: */
+      /* of each part: CHAIN_PLANES planes, a row with a value at each end; of the rank: `ends` and `across` */
       memory;
-  double *ends;   /* before its own, its first, its last, after them */
+  double *ends;   /* the rank's four: before its own, its first, its last, after them */
   double *across; /* weights along x */
 } chain_work;
 
@@ -47,7 +47,7 @@ static int chain_first(const chain_work *w, int part) {
   return (int)((int64_t)w->h->io->slab->nz * part / w->parts);
 }
 
-/* From the gradient to what is averaged, of own plane z. */
+/* Computes what is averaged from own plane z of the gradient. */
 static void chain_begin_plane(const chain_work *w, int z, double *to) {
   const chain *h = w->h;
   const model *m = h->model;
@@ -64,7 +64,7 @@ static void chain_begin_plane(const chain_work *w, int z, double *to) {
   }
 }
 
-/* The planes at the ends of all: the rank's own, and beyond the ends of the grid. */
+/* Computes the planes at the rank's ends: its own, and those beyond the ends of the grid. */
 static void chain_begin_ends(const chain_work *w) {
   const slab *s = w->h->io->slab;
   const density_axis *az = &w->h->axis[2];
@@ -76,7 +76,8 @@ static void chain_begin_ends(const chain_work *w) {
     chain_begin_plane(w, density_inside(az, az->points) - s->z0, w->ends + 3 * plane);
 }
 
-/* For thread_each: the neighbours' planes of a share; beyond the last one those of the rank. */
+/* For thread_each: computes the planes that a part needs of its neighbours; part w->parts stands for the rank's
+ * ends. */
 static void chain_begin_part(void *context, int part) {
   const chain_work *w = context;
   const int first = chain_first(w, part), end = chain_first(w, part + 1);
@@ -88,7 +89,7 @@ static void chain_begin_part(void *context, int part) {
   if (part + 1 < w->parts) chain_begin_plane(w, end, chain_plane(w, part, CHAIN_AFTER));
 }
 
-/* The planes of other ranks. */
+/* Exchanges the planes at the ends with other ranks. */
 static int chain_exchange(const chain_work *w, error *e) {
   const slab *s = w->h->io->slab;
   const int points = (int)w->h->plane, lower = s->lower == SLAB_NO_RANK ? MPI_PROC_NULL : s->lower,
@@ -103,7 +104,7 @@ static int chain_exchange(const chain_work *w, error *e) {
 
 /* --- averaging ---------------------------------------------------------------------------------------------------- */
 
-/* Row y of a plane, averaged along y, with the values before and after it. */
+/* Sets `row` to row y of a plane, averaged along y, with a value before it and one after it. */
 static void chain_row(const chain *h, const double *plane, int y, double *row) {
   const density_axis *ax = &h->axis[0], *ay = &h->axis[1];
   const size_t nx = (size_t)h->io->slab->nx;
@@ -169,7 +170,7 @@ static int chain_through_averages(const chain *h, float *gradient, error *e) {
 
 /* --- all of it ---------------------------------------------------------------------------------------------------- */
 
-/* For thread_each: own plane z where nothing is averaged. */
+/* For thread_each: computes own plane z where nothing is averaged. */
 static void chain_divide_plane(void *context, int z) {
   const chain_work *w = context;
   const size_t first = (size_t)z * w->h->plane;

@@ -15,13 +15,13 @@ typedef struct chain {
   const field_io *io;
   density_axis axis[3];
   size_t plane;        /* points */
-  int threads;         /* that do it */
+  int threads;         /* threads that compute */
   const model *model;  /* what steps work on */
   float *const *given; /* v and rho, as physics has them */
 } chain;
 
-/* For a run whose physics, which must outlive it, has a model and is loaded. h->threads is then 1; the caller may raise
- * it. */
+/* Opens the rule for a run whose physics has a model and is loaded; `p` must outlive `h`. h->threads is then 1; the
+ * caller may raise it. */
 void chain_open(chain *h, const config *c, const physics *p, const files *files, const field_io *io);
 /* Turns the weighted sum over the steps of u times the bracket (own planes, dense) into dJ/dvelocity, in place. Density
  * and losses are constants. Collective over files->compute, same error everywhere. */

@@ -6,8 +6,7 @@
 #include "kernels/kernel.h"
 
 enum {
-  WINDOW =
-      16 /* planes kept of each quantity; a power of two, more than those 5 planes before and after one that it depends on */
+  WINDOW = 16 /* planes kept of each quantity: a power of two, above 5 + 1 + 5, on which one depends */
 };
 
 int density_inside(const density_axis *a, int i) {
@@ -23,8 +22,8 @@ int density_settled(const density_axis *a, int i) {
   return i < low ? low : i > high ? high : i;
 }
 
-/* A quantity's planes, computed once each while they are in the window. Planes beyond the axis have places of their own, so
- * that planes next to each other never share one. */
+/* A quantity's planes, computed once each while they are in the window. Planes beyond the axis have places of their
+ * own. So planes next to each other never share a place. */
 typedef struct planes {
   double *values; /* WINDOW planes */
   int at[WINDOW]; /* which plane is in each place; INT_MIN: none */
@@ -52,7 +51,7 @@ static void density_pad(const density_axis *ax, double *row) {
   }
 }
 
-/* (1, 22, 1) / 24 along the rows and the columns of w->raw, to `to`. */
+/* Averages w->raw by (1, 22, 1) / 24 along rows and columns, into `to`. */
 static void density_average(density_work *w, double *to) {
   const density_axis *ax = &w->m->axis[0], *ay = &w->m->axis[1];
   const size_t nx = (size_t)ax->points, ny = (size_t)ay->points;
@@ -87,7 +86,7 @@ static const double *density_plane(density_work *w, planes *p, int z, bool compr
   return to;
 }
 
-/* A point of plane z averaged along z as well: the sum of three planes. */
+/* Averages plane z along z as well: a weighted sum of three planes. */
 static void density_finish(density_work *w, planes *p, int z, bool compressibility, double *to) {
   const density_axis *az = &w->m->axis[2];
   const double *here = density_plane(w, p, z, compressibility);
@@ -109,7 +108,7 @@ static const double *density_sigma(density_work *w, int z) {
   return to;
 }
 
-/* (L sigma) / sigma of plane z, by differences, which are 0 where sigma is constant: along z first, then y, then x. */
+/* Computes V = (L sigma) / sigma of plane z by differences, which are 0 where sigma is constant. */
 static void density_V(density_work *w, int z, float *V) {
   const density_axis *ax = &w->m->axis[0], *ay = &w->m->axis[1], *az = &w->m->axis[2];
   const size_t nx = (size_t)ax->points, ny = (size_t)ay->points;

@@ -17,10 +17,10 @@ typedef struct density_axis {
   int points;    /* of the grid; 1: the axis does not exist */
   int layers[2]; /* points of the absorbing layers at its ends */
   enum density_end end[2];
-  double weight[5]; /* of L along it: of the point, and of those 1 to 4 away, with 1 / h^2 */
+  double weight[5]; /* weights of L, with 1 / h^2: of the point, of points 1 to 4 away */
 } density_axis;
 
-/* The model. planes_of_*: by global number z, (ny, nx) values each; NULL: it is a number. rho is settled
+/* The model. planes_of_*: by global number z, (ny, nx) values each; NULL: the quantity is a number. rho is settled
  * (density_settled). */
 typedef struct density_model {
   density_axis axis[3]; /* x, y, z */
@@ -37,9 +37,9 @@ typedef struct density_fields {
   float *sigma, *V, *velocity;
 } density_fields;
 
-/* The index of the point whose value point i has, which may lie beyond the axis. */
+/* The index of the point whose value point i has. Point i may lie beyond the axis. */
 int density_inside(const density_axis *a, int i);
-/* The point whose rho a point has: in an absorbing layer the one at its inner edge. */
+/* The index of the point whose rho point i has: in an absorbing layer, the point at the layer's inner edge. */
 int density_settled(const density_axis *a, int i);
 
 /* Computes planes [begin, end) of sigma, and V and velocity where they have these planes. The bits do not depend on the

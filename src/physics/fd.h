@@ -13,7 +13,8 @@ void fd_weights(int order, double w[5]);
 void fd_balance(double sum, float *center, float *const axes[3]);
 
 /* S = sum over the axes of sum |w_r| / h^2, 1/m^2: the largest eigenvalue of the negative Laplacian on a grid of this
- * spacing (x, y, z; m; 0: that axis does not exist). Heat is stable for dt <= 2 / (alpha S), the wave equation for dt <= 2 / (v sqrt(S)). */
+ * spacing (x, y, z, in m; 0: the axis does not exist). Heat is stable for dt <= 2 / (alpha S), the wave equation for dt
+ * <= 2 / (v sqrt(S)). */
 double fd_sum(int order, const double spacing[3]);
 
 /* Numerical over true phase velocity of a plane wave along an axis of `points` points per wavelength, advanced by

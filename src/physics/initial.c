@@ -12,15 +12,15 @@ static float initial_random(uint64_t seed, uint64_t index) {
   return (float)bits * 0x1p-23f - 1.0f;
 }
 
-/* The gaussian along one axis at one of its points: it is a product over the axes. */
+/* The gaussian along one axis at a point; the whole gaussian is a product over the axes. */
 typedef struct initial_part {
-  double squared; /* of the distance to the nearest of its images, m^2 */
-  double images;  /* the sum over all images over the value of the nearest; 1: it has none */
+  double squared; /* squared distance to the nearest image, m^2 */
+  double images;  /* sum over all images, divided by the value of the nearest; 1: no images */
 } initial_part;
 
-/* Images of a gaussian of standard deviation w a period apart, at a distance r <= 1/2 of the nearest (both in periods): a
- * sum over the images, or, where it is wide, its Fourier series (Poisson). Where one turns into the other the terms fall
- * alike; four are enough for float64. */
+/* Computes initial_part.images of a gaussian of standard deviation w, at a distance r <= 1/2 of the nearest image, both
+ * in periods. A narrow gaussian is summed over its images, a wide one by its Fourier series (Poisson). At the change
+ * the terms of both fall alike; four are enough for float64. */
 static double initial_images(double r, double w) {
   const double wide = w * sqrt(2 * M_PI);
   double sum = 1;
@@ -56,7 +56,7 @@ static void initial_gaussian_rows(const config *c, int plane, int begin, int end
   }
 }
 
-/* The same for the grid given. */
+/* Fills plane z of the grid given. */
 static void initial_fill_given(const config *c, int z, float *values) {
   const size_t points = (size_t)c->nx * (size_t)c->ny;
   const uint64_t first = (uint64_t)z * (uint64_t)points;
@@ -82,8 +82,8 @@ void initial_fill(const config *c, int z, float *values) {
   if (config_extends(c)) outside_spread(c, values, values, false);
 }
 
-/* With zero initial velocity u(-dt) = u(dt), so both are u + dt^2 v^2 / 2 lap u: second order, as leapfrog is. That is
- * a step of the equation `rest` with half the medium; halving the weights instead does not round. */
+/* With zero initial velocity u(-dt) = u(dt). So both are u + dt^2 v^2 / 2 lap u, of second order as leapfrog. A step of
+ * the equation `rest` with half the medium gives this sum; halving the weights instead does not round. */
 int initial_at_rest(device *dev, enum equation rest, const kernel_args *step, float *scratch, absorb *layers,
                     error *e) {
   const enum backend backend = dev->table->backend;

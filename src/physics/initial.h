@@ -6,7 +6,8 @@
 #include "absorb.h"
 #include "device/device.h"
 
-/* Fills `values`, ny x nx, with global plane z of the configured initial field (not for INITIAL_FILE). A value depends on its global position only, so the field is the same for every partition:
+/* Fills `values`, ny x nx, with global plane z of the configured initial field (not for INITIAL_FILE). A value depends
+ * on its global position only, so the field is the same for every partition:
  *   gaussian   amplitude exp(-r^2 / (2 width^2)), r the distance from the centre, m; summed over its images along
  *              periodic axes, so that its total does not depend on the centre
  *   random     uniform in [-1, 1), a hash of seed and global index */

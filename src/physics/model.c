@@ -12,7 +12,7 @@
 
 static const double TURN = 2 * 3.14159265358979323846;
 
-/* --- reading a medium ---------------------------------------------------------------------------------------------- */
+/* --- reading a medium --------------------------------------------------------------------------------------------- */
 
 /* A medium being read from a file. */
 typedef struct model_reader {
@@ -21,7 +21,7 @@ typedef struct model_reader {
   const slab *slab;
   const char *dataset;
   model_target to;
-  pthread_mutex_t lock; /* of these: */
+  pthread_mutex_t lock; /* guards the next three */
   float min, max;
   uint64_t digest; /* a sum, so that it does not depend on the partition */
 } model_reader;
@@ -100,8 +100,7 @@ int model_read(const model_target *to, medium_range *r, const config *c, enum me
   return 0;
 }
 
-/* --- the configuration's media
- * -------------------------------------------------------------------------------------- */
+/* --- the configuration's media ------------------------------------------------------------------------------------ */
 
 bool model_needed(const config *c) {
   const bool averaged =
@@ -132,9 +131,9 @@ void model_close(model *m) {
   m->velocity = m->sigma = NULL;
 }
 
-/* --- planes of other ranks ----------------------------------------------------------------------------------------- */
+/* --- planes of other ranks ---------------------------------------------------------------------------------------- */
 
-/* Planes to each side of a slab on which its values depend, through sigma in its ghosts and averaging. */
+/* Planes on each side of a slab on which the slab's values depend, through sigma in its ghosts and averaging. */
 enum { MODEL_NEAR = 2 * RADIUS + 1 };
 
 /* The planes that this rank computes with: its own, and those of other ranks near them. */
@@ -153,7 +152,7 @@ static zrange model_extended(const density_axis *z, int begin, int end) {
                   wraps ? end + RADIUS : smaller(end + RADIUS, z->points)};
 }
 
-/* Sends plane of[0] to rank[0] and receives plane of[1] from rank[1] in `place`, where the grid has them. */
+/* Sends plane of[0] to rank[0] and receives plane of[1] from rank[1] in `place`, where the grid has these planes. */
 static int model_hand_on(model_planes *p, const int of[2], const int rank[2], float *place, error *e) {
   const density_axis *z = p->z;
   const int points = p->s->nx * p->s->ny;
@@ -192,7 +191,7 @@ static void model_planes_close(model_planes *p) {
   free(p->at);
 }
 
-/* --- density ------------------------------------------------------------------------------------------------------- */
+/* --- density ------------------------------------------------------------------------------------------------------ */
 
 /* Fills own planes in a layer along z from the plane at its inner edge, which one rank has. */
 static int model_settle_planes(const model_planes *p, float *rho, int edge, zrange layer, float *plane,
@@ -214,7 +213,7 @@ typedef struct model_settling {
   float *rho;
 } model_settling;
 
-/* For thread_each: along x and y in own plane z. The inner edges' points come first. */
+/* For thread_each: settles rho in own plane z, along x, then along y. */
 static void model_settle_plane(void *context, int z) {
   const model_settling *w = context;
   const density_axis *ax = &w->axis[0], *ay = &w->axis[1];
@@ -243,7 +242,7 @@ static int model_settle(const model_planes *p, const density_axis axis[3], float
   return e->id;
 }
 
-/* Planes of the grid, in so many parts. */
+/* Planes of the grid, in `count` parts, which threads compute. */
 typedef struct model_work {
   const density_model *from;
   density_fields to;
@@ -264,7 +263,7 @@ static void *model_run_parts(void *argument) {
   return NULL;
 }
 
-/* On the threads that compress files. */
+/* Computes the fields on the threads that compress files. */
 static int model_compute(model *m, const density_model *from, const slab *s, int threads, error *e) {
   const int end = s->z0 + s->nz;
   model_work w = {
@@ -300,7 +299,8 @@ static density_model model_density_of(const model *m, const config *c) {
   return d;
 }
 
-/* sigma, V and the velocity to step with, from own planes of what is given (model_find). Settles rho. Collective, agreed. */
+/* Computes sigma, V and the velocity to step with, from own planes of the given media (model_find). Settles rho.
+ * Collective, agreed. */
 static int model_find_velocity(model *m, const config *c, const files *files, const slab *s,
                                float *const given[2], error *e) {
   float *const v = given[0], *const rho = given[1];
@@ -320,8 +320,8 @@ static int model_find_velocity(model *m, const config *c, const files *files, co
 
 typedef struct model_scan {
   const model *m;
-  double (*at)(const struct model_scan *w, size_t i); /* of point i */
-  double sum, slowed;                                 /* for that */
+  double (*at)(const struct model_scan *w, size_t i); /* the value at point i */
+  double sum, slowed;                                 /* parameters of `at` */
   size_t plane;                                       /* points */
   double *greatest;                                   /* of each own plane */
 } model_scan;
@@ -350,7 +350,7 @@ static int model_find_greatest(model_scan *w, const files *files, const slab *s,
   return 0;
 }
 
-/* --- absorption ---------------------------------------------------------------------------------------------------- */
+/* --- absorption --------------------------------------------------------------------------------------------------- */
 
 static void model_set_law(model *m, const config *c) {
   const double DECADE = sqrt(10);
@@ -386,7 +386,7 @@ static int model_find_losses(model *m, const config *c, const files *files, cons
   return 0;
 }
 
-/* Names the first own point whose loss no kappa gives. */
+/* Fails with the first own point whose loss no kappa gives. */
 static int model_refuse_losses(const model *m, const config *c, const slab *s, double most, error *e) {
   const size_t nx = (size_t)s->nx, ny = (size_t)s->ny;
   for (size_t i = 0; i < model_points(s); i++)
@@ -456,7 +456,7 @@ int model_stiffness(const model *m, const files *files, const slab *s, double su
   return model_find_greatest(&w, files, s, most, e);
 }
 
-/* --- all of it ----------------------------------------------------------------------------------------------------- */
+/* --- all of it ---------------------------------------------------------------------------------------------------- */
 
 static int model_take_memory(model *m, const config *c, const slab *s, float **rho, error *e) {
   TRY(model_take(&m->velocity, s, 0, e));

@@ -94,8 +94,8 @@ int outside_read(const files *f, const config *c, const request *r, error *e) {
 typedef struct outside_writer {
   const config *config;
   const slab *slab; /* of the computation */
-  int before;       /* own planes of it before the first that is written */
-  int floats;       /* of a point */
+  int before;       /* own planes before the first that is written */
+  int floats;       /* floats of a point */
   field_planes from;
   field_measured *measured;
 } outside_writer;
@@ -124,7 +124,7 @@ static int outside_measured(void *context, error *e) {
   return w->measured(w->from.context, e);
 }
 
-/* A thread of its own may write: no collective but that of the request. */
+/* A separate thread may write, so only the request itself is collective. */
 int outside_write(const files *f, const config *c, const slab *s, const request *r, error *e) {
   enum { MOST = 16 /* fields of a file, and frequencies */ };
   const field_meta *m = r->field;
@@ -154,8 +154,8 @@ typedef struct outside_folding {
   double *sum; /* a plane of the computation */
 } outside_folding;
 
-/* Adds planes beyond a face along z to the one at it, from the outermost inward: ranks hand on their sum. Planes count from the
- * face. */
+/* Adds planes beyond a face along z to the plane at the face, from the outermost inward. Ranks hand on their sum. The
+ * outermost plane is number 0. */
 static int outside_fold_planes(const outside_folding *o, bool high, error *e) {
   const slab *s = o->slab;
   const size_t points = outside_points(s);
@@ -176,7 +176,7 @@ static int outside_fold_planes(const outside_folding *o, bool high, error *e) {
   return 0;
 }
 
-/* The same within an own plane. */
+/* Adds points beyond the faces along x and y to points at the faces, within an own plane. */
 static void outside_fold_plane(const outside_folding *o, int z) {
   const config *c = o->config;
   const size_t nx = (size_t)o->slab->nx, points = outside_points(o->slab);

@@ -6,7 +6,7 @@
 #include "fd.h"
 #include "kernels/equations/files.h"
 
-/* A row of the list as functions. */
+/* The functions of each row of equations.def. */
 static const struct {
   double (*factor)(int medium, double dt, double value), (*bound)(double sum, const double most[]);
 } PHYSICS_OF[EQUATION_COUNT] = {
@@ -55,7 +55,8 @@ static int physics_find_bound(physics *p, const config *c, const files *files, c
   return 0;
 }
 
-/* dt is too large. Names keys of a stable run that is as long and has as many samples: dt over a whole number. */
+/* Fails because dt is too large. The message names keys of a stable run that is as long and has as many samples: dt
+ * over a whole number. */
 static int physics_refuse_dt(const physics *p, const config *c, error *e) {
   const double parts = ceil(p->dt / p->bound);
   char steps[48] = "", every[48] = "";
@@ -145,11 +146,11 @@ static void physics_given_weights(const config *c, kernel_args *a) {
       if (config_axis_of(c, axis).spacing > 0)
         axes[axis][r] = (float)given[axis][r - 1];
       else
-        center += 2 * given[axis][r - 1]; /* all points along it are the one */
+        center += 2 * given[axis][r - 1]; /* along this axis all points are the same one */
   a->center = (float)center;
 }
 
-/* Weights of the Laplacian; folded, of u + factor times the Laplacian. */
+/* Sets the weights of the Laplacian; where folded, those of u + factor times the Laplacian. */
 static void physics_laplacian_weights(const physics *p, const config *c, kernel_args *a) {
   const bool folded = p->form != c->equation;
   double w[5], number, center = 0;
@@ -173,7 +174,7 @@ bool physics_absorbs(const config *c) {
   return false;
 }
 
-/* Ghosts towards a neighbour have no rule: it sends them. */
+/* Ghosts towards a neighbour have no rule: the neighbour sends them. */
 static void physics_ghost_rules(const config *c, const slab *s, unsigned char rules[FACE_COUNT]) {
   for (int f = 0; f < FACE_COUNT; f++) {
     bool inner = (f == FACE_Z_LO && s->lower != SLAB_NO_RANK) || (f == FACE_Z_HI && s->upper != SLAB_NO_RANK);

@@ -20,7 +20,7 @@ typedef struct problem {
 } problem;
 
 typedef struct physics {
-  enum equation form; /* whose kernels advance the field (physics_form) */
+  enum equation form; /* the equation whose kernels advance the field (physics_form) */
   medium_range medium[EQUATION_MEDIA];
   model model; /* owned: physics_close */
   float *given
@@ -46,15 +46,16 @@ int physics_fields(const config *c);
 int physics_plan(physics *p, const config *c, const files *files, const field_io *io, double dt_before,
                  error *e);
 
-/* Frees what only loading needs: all arrays, but for those that the gradient's chain rule asks for (chain.h). */
+/* Frees what only loading needs: all arrays, except those that the gradient's chain rule needs (chain.h). */
 void physics_loaded(physics *p, const config *c);
 void physics_close(physics *p);
-/* Exit 3 where dt is above the bound of the ranges that p->medium has now, and that is not allowed. Not where there is a model. */
+/* Exit 3 where dt is above the bound for the ranges that p->medium has now, and that is not allowed. Not for a run with
+ * a model. */
 int physics_check(physics *p, const config *c, error *e);
 
-/* The kernels' factor is a number times a power of a value of medium i; */
+/* The kernels' factor of medium i: a number times a power of the medium's value. */
 double physics_factor_of(const config *c, int i, double dt, double medium);
-/* the same, rounded once. `times`: what absorption changes the factor by; else 1. */
+/* The kernels' factor, rounded once. `times`: what absorption changes the factor by; else 1. */
 float physics_factor(const physics *p, const config *c, int i, double medium, double times);
 
 /* Sets *a to the constants of all launches on this slab: weights, scale, geometry, ghost rules. Its pointers are NULL.

@@ -54,7 +54,7 @@ double relaxation_kappa(const relaxation *r, double loss) {
 
 /* --- the fit: Levenberg and Marquardt's method, from several starts ---------------------------------------------- */
 
-/* x: the logarithms of the relaxation times, then of g. */
+/* Sets a and b from x: the logarithms of the relaxation times, then of g. */
 static void relaxation_set(relaxation *r, const double *x) {
   for (int l = 0; l < r->count; l++) {
     const double rest = expm1(-r->dt / exp(x[l]));
@@ -67,7 +67,8 @@ static double relaxation_frequency(const loss_law *law, int i) {
   return law->lowest * pow(law->highest / law->lowest, i / (RELAXATION_FREQUENCIES - 1.0));
 }
 
-/* alpha / law - 1 at each frequency; then, little, what keeps each g small. Returns the sum of squares. */
+/* Sets `out` to alpha / law - 1 at each frequency; then to small terms that keep each g small. Returns the sum of
+ * squares. */
 static double relaxation_residuals(relaxation *r, const loss_law *law, const double *x, double *out) {
   double sum = 0;
   relaxation_set(r, x);
@@ -106,7 +107,7 @@ static void relaxation_solve(int n, double h[UNKNOWNS][UNKNOWNS], double *g) {
   }
 }
 
-/* The step from x, whose residuals are `at`. */
+/* Finds the step from x, whose residuals are `at`. */
 static void relaxation_step(relaxation *r, const loss_law *law, double damping, const double *x,
                             const double *at, double *step) {
   const double LITTLE = 1e-6;
@@ -134,8 +135,8 @@ static double relaxation_within(double x, double least, double most) {
   return fmin(fmax(x, least), most);
 }
 
-/* Improves x until it is as good as it gets; returns the sum of squares. Relaxation times of at least dt / 4 and g below
- * 0.5 keep the medium passive. */
+/* Improves x by up to 150 steps; returns the sum of squares. Relaxation times of at least dt / 4 and g below 0.5 keep
+ * the medium passive. */
 static double relaxation_improve(relaxation *r, const loss_law *law, double *x) {
   double at[RESIDUALS], next[RESIDUALS], damping = 1e-2, sum = relaxation_residuals(r, law, x, at);
   for (int i = 0; i < 150; i++) {
@@ -189,7 +190,7 @@ bool relaxation_fit(relaxation *r, const loss_law *law, int count, double dt) {
     for (int k = 0; k < 2 * count; k++) chosen[k] = x[k];
   }
   relaxation_set(r, chosen);
-  const double NONE = 1e-12; /* so little loss is rounding's */
+  const double NONE = 1e-12; /* a loss up to this comes from rounding */
   r->worst =
       law->loss > NONE ? fmax(relaxation_error(r, law, law->loss), relaxation_error(r, law, law->least)) : 0;
   return true;

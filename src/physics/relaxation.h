@@ -28,7 +28,7 @@ typedef struct relaxation {
 /* The loss at the reference and the power of a quality factor (E. Kjartansson, J. Geophys. Res. 84 (1979), 4737). */
 void relaxation_of_quality(double quality, double *loss, double *power);
 
-/* The same for alpha0 dB/(MHz^y cm), at a reference in rad/s, for velocity v, m/s. */
+/* The loss at the reference of alpha0 dB/(MHz^y cm), at a reference in rad/s, for velocity v, m/s. */
 double relaxation_of_attenuation(double alpha0, double y, double reference, double v);
 
 /* Fits `count` mechanisms, 1 to RELAXATIONS_MAX, to the law: least squares of alpha / law - 1 at RELAXATION_FREQUENCIES
@@ -44,7 +44,7 @@ double relaxation_kappa(const relaxation *r, double loss);
 /* c, with which the phase velocity at the reference is v. */
 double relaxation_speed(const relaxation *r, double kappa);
 
-/* sum g, b = (1 - a) g: kappa times it must be below 1, and is refused above 0.95. */
+/* The sum of g, where b = (1 - a) g. kappa times this sum must be below 1, and is refused above 0.95. */
 double relaxation_strength(const relaxation *r);
 
 #endif
