@@ -58,8 +58,8 @@ int pass_begin(stepper *s, int steps, const char *name, error *e) {
   return 0;
 }
 
-/* Later passes do not overwrite the field too early: kernels of the pass after the next wait for later work of the
- * halo's stream. */
+/* Lets the observers look. Later passes do not overwrite the field too early: kernels of the pass after the next wait
+ * for later work of the halo's stream. */
 static int pass_look(stepper *s, error *e) {
   const int stream = s->halo->stream;
   for (int i = 0; s->observers && i < s->observers->count; i++) {

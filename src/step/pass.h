@@ -18,8 +18,8 @@ int pass_record(const stepper *s, int stream, enum pass_event event, error *e);
 /* Records `event` before kernels of this pass, if this pass or the one before is measured: the exposed time of a pass
  * ends where the next one's kernels begin. */
 int pass_record_begin(const stepper *s, int stream, enum pass_event event, error *e);
-/* Records `event` after kernels of this pass, if it is measured, and `done`, for which other streams wait. Waits for
- * the stream where nothing may overlap. */
+/* Records `event` after kernels of this pass, if the pass is measured, and `done`, for which other streams wait. Waits
+ * for the stream where nothing may overlap. */
 int pass_record_end(const stepper *s, int stream, enum pass_event event, enum pass_event done, error *e);
 /* Makes later work of a stream wait for an event of a pass. */
 int pass_wait(const stepper *s, int stream, int64_t pass, enum pass_event event, error *e);
@@ -36,7 +36,7 @@ int pass_finish(stepper *s, int steps, error *e);
 /* Counts the steps, makes the field just computed the newest, and lets observers look. */
 int pass_end(stepper *s, int steps, error *e);
 
-/* Each advances one pass, of at most `limit` steps: step_whole.c, persistent.c. */
+/* Each function advances one pass, of at most `limit` steps: step_whole.c, persistent.c. */
 int step_whole(stepper *s, error *e);
 int step_wavefront(stepper *s, int64_t limit, error *e);
 int step_persistent(stepper *s, int64_t limit, error *e);
@@ -49,7 +49,7 @@ bool phases_measured(const stepper *s, int64_t pass);
 /* Adds the times of the passes before `end`, which are done. */
 int phases_take(stepper *s, int64_t end, error *e);
 
-/* Computes s->phases from them. */
+/* Computes s->phases from the times added. */
 void phases_complete(stepper *s);
 
 /* Forgets all times: the next pass is the first one. */

@@ -1,4 +1,5 @@
-/* Passes of many steps in one launch, on the stream of the boundary only: later work on that stream follows them. */
+/* Passes of many steps in one launch, on the boundary's stream only. So later work on that stream follows the
+ * launch. */
 #include "persistent.h"
 #include <string.h>
 #include "halo/transport.h"

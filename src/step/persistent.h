@@ -19,8 +19,9 @@ typedef struct persistent {
 /* Stands for the schedule where kernels are named; it cannot be launched. */
 extern const kernel persistent_kernel;
 
-/* Takes the memory and finds the neighbours' fields. h: open. constants: of every launch. TRANSPORT_REFUSED where the slab has neighbours and the transport is not ipc with
- * all of them on this node. Not collective. persistent_close it, also after a failure. */
+/* Takes the memory and finds the neighbours' fields. h: open. constants: the same for every launch. TRANSPORT_REFUSED
+ * where the slab has neighbours, unless the transport is ipc and all neighbours are on this node. Not collective.
+ * persistent_close it, also after a failure. */
 int persistent_open(persistent *p, halo *h, const kernel_args *constants, error *e);
 void persistent_close(persistent *p);
 

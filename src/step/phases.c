@@ -12,7 +12,8 @@ bool phases_measured(const stepper *s, int64_t pass) {
                         (s->measured_always > 0 && pass >= s->measured_always));
 }
 
-/* Measures all passes from the next one on, if they are long: some events of this pass may not have been recorded. */
+/* If passes are long, measures all of them from the next one on. Some events of this pass may not have been
+ * recorded. */
 static void phases_see_how_long(stepper *s) {
   const double seconds = s->sampled.interior + s->sampled.boundary;
   if (!s->measured_always && s->sampled.steps >= FIRST && seconds > LONG * (double)s->sampled.steps)

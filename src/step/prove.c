@@ -10,8 +10,8 @@ enum { PLANES = 2 };
 typedef struct proof {
   const stepper *s;
   const kernel *oracle;
-  size_t before, floats; /* of a plane in memory: up to its first own point, and all */
-  float *planes, *seen;  /* device; pinned: a plane by the oracle and one of the step */
+  size_t before, floats; /* floats of a plane in memory: before its first own point, and all */
+  float *planes, *seen;  /* device memory; pinned: the oracle's plane and the step's */
 } proof;
 
 static int prove_fields(const proof *p) {
@@ -32,7 +32,7 @@ static int prove_z(const proof *p, int n) {
   return n == 0 ? near : nz / 2;
 }
 
-/* How many planes: a thin slab may have one that is both. */
+/* How many planes are compared: in a thin slab one plane may be both. */
 static int prove_planes(const proof *p) {
   return prove_z(p, 0) == prove_z(p, 1) ? 1 : PLANES;
 }
@@ -61,7 +61,7 @@ static int prove_expect(const proof *p, int n, error *e) {
                    : t->launch(s->dev, STREAM_INTERIOR, p->oracle, &a, e);
 }
 
-/* Both planes n, of the oracle and of `field`, on the host. */
+/* Copies plane n of the oracle and of `field` to the host. */
 static int prove_fetch(const proof *p, int n, const float *field, error *e) {
   const device_table *t = p->s->dev->table;
   const float *const from[2] = {prove_plane(p, n, 0), field + (ptrdiff_t)p->s->slab->plane * prove_z(p, n)};

@@ -5,9 +5,9 @@
 #include <mpi.h>
 #include "step.h"
 
-/* After stepper_sync: does one more step, without sources, of layers that are at rest, and compares two of its planes with the oracle's, bit by
- * bit: KERNEL_WRONG where one differs. The stepper keeps its state, but not the older field, the layers' state and that of
- * the terms: nothing sensible can follow. Collective, agreed. */
+/* Call it after stepper_sync. Does one more step, without sources, with layers at rest. Compares two of its planes with
+ * the oracle's, bit by bit: KERNEL_WRONG where one differs. The stepper keeps its state, but the step overwrites the
+ * older field and the state of layers and terms. So no sensible step can follow. Collective, agreed. */
 int stepper_prove(const stepper *s, MPI_Comm comm, error *e);
 
 #endif

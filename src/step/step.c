@@ -32,9 +32,9 @@ void stepper_close(stepper *s) {
 }
 
 /* Computes the planes that the neighbours wait for. Their kernels read values that the interior kernel of the pass
- * before wrote, and overwrite values that it read. So they wait for it. The upper planes come first: the interior
- * kernel ended there, and the GPU's cache still holds their neighbours (jacobi on 4 H200, 768^3 each: 0.2 % of a
- * step). */
+ * before wrote, and overwrite values that this kernel read. So they wait for this kernel. The upper planes come first:
+ * the interior kernel ended there, and the GPU's cache still holds their neighbours (jacobi on 4 H200, 768^3 each: 0.2
+ * % of a step). */
 static int step_boundary(const stepper *s, zrange lo, zrange hi, error *e) {
   TRY(pass_wait(s, STREAM_BOUNDARY, s->pass - 1, INTERIOR_DONE, e));
   TRY(pass_record_begin(s, STREAM_BOUNDARY, BOUNDARY_BEGIN, e));
@@ -44,9 +44,9 @@ static int step_boundary(const stepper *s, zrange lo, zrange hi, error *e) {
 }
 
 /* Computes the other planes. The kernel waits for the boundary kernels of the pass before, for the same reason. It
- * reads no exchanged ghost plane, so it does not wait for MPI. Where the host takes part in the exchange it waits for
- * this pass's boundary kernels. These start late, when their ghosts have come, and would find the GPU full of the
- * interior's blocks. */
+ * reads no exchanged ghost plane, so it does not wait for MPI. Where the host takes part in the exchange, the interior
+ * kernel waits for this pass's boundary kernels. These start late, when their ghosts have come, and would find the GPU
+ * full of the interior's blocks. */
 static int step_interior(const stepper *s, zrange interior, error *e) {
   const bool boundary_first = halo_needed(s->halo) && !s->halo->on_device;
   TRY(pass_wait(s, STREAM_INTERIOR, boundary_first ? s->pass : s->pass - 1, BOUNDARY_DONE, e));

@@ -30,7 +30,7 @@ enum pass_event {
   INTERIOR_END,
   PASS_TIMED,          /* the events above carry times */
   GHOSTS = PASS_TIMED, /* a pass without a boundary may now read its ghosts */
-  BOUNDARY_DONE,       /* passes wait for these two */
+  BOUNDARY_DONE,       /* passes wait for BOUNDARY_DONE and INTERIOR_DONE */
   INTERIOR_DONE,
   PASS_EVENTS
 };
@@ -53,20 +53,20 @@ typedef struct stepper {
   /* The fields that steps alternate between, stepper_states of them, slab_floats of device memory each; the caller owns
    * them. Before the first step memory[i] holds the field of i steps earlier, if the equation reads it. */
   float *memory[EQUATION_STATES];
-  /* Not owned. The next step writes there instead of over the oldest field, which it replaces in memory[]. Only where
-   * nothing is exchanged, with kernels that have KERNEL_GRADIENT. NULL: the step overwrites. */
+  /* Not owned. The next step writes into it, not over the oldest field; it then replaces that field in memory[]. Only
+   * where nothing is exchanged, with kernels that have KERNEL_GRADIENT. NULL: the step overwrites. */
   float *next;
   wavefront *front;                             /* not owned; NULL: one step a pass */
   int current;                                  /* memory[current] holds the newest field */
   device_event *events[PASS_SETS][PASS_EVENTS]; /* owned */
-  /* After it memory[i] has been copied for a file and may be overwritten; or NULL. */
+  /* After this event memory[i] has been copied for a file and may be overwritten; or NULL. */
   device_event *copying[EQUATION_STATES];
   int64_t step; /* steps done */
   /* Passes done. A pass advances one step or several and exchanges ghosts once, or is a batch of the persistent
    * schedule. */
   int64_t pass;
   int64_t measured_from;   /* step at which `phases` began */
-  int64_t measured_pass;   /* likewise, the pass */
+  int64_t measured_pass;   /* pass at which `phases` began */
   int64_t measured_always; /* the pass from which all are measured; 0: only some are */
   int64_t harvested;       /* passes whose times have been added */
   step_phases sampled;     /* of the passes that were measured; `steps` counts them */
@@ -75,16 +75,16 @@ typedef struct stepper {
 
 /* Makes the events. stepper_close it, also after a failure. */
 int stepper_open(stepper *s, error *e);
-/* All steps must be done. */
+/* Frees the events; all steps must be done. */
 void stepper_close(stepper *s);
 
 /* Forgets the steps done: memory[0] is to hold the first field. */
 void stepper_restart(stepper *s);
 
-/* Advances one pass, of at most `limit` (>= 1) steps, or as far as an observer allows; those that are not `agreed` have
- * looked. On return its launches are enqueued, at most two passes are
- * unfinished, and memory[current] is the newest field; after stepper_sync it is complete with ghosts. Collective over
- * the halo's ranks. An error is of this rank alone: the others may be waiting for it, so abort. */
+/* Advances one pass, of at most `limit` (>= 1) steps, or as far as an observer allows. Observers that are not `agreed`
+ * have looked. On return its launches are enqueued, at most two passes are unfinished, and memory[current] is the
+ * newest field; after stepper_sync it is complete with ghosts. Collective over the halo's ranks. An error is of this
+ * rank alone: the others may be waiting for it, so abort. */
 int stepper_advance(stepper *s, int64_t limit, error *e);
 
 /* Makes later work of another stream of the device wait for all steps enqueued so far. */
@@ -96,7 +96,7 @@ int stepper_sync(stepper *s, error *e);
 /* stepper_sync, then forgets the phases measured so far (after a warm-up). */
 int stepper_reset_phases(stepper *s, error *e);
 
-/* How many fields its steps work on. */
+/* How many fields the steps work on. */
 static inline int stepper_states(const stepper *s) {
   return equation_states(s->args.equation);
 }

@@ -1,8 +1,8 @@
 /* Passes without a boundary: one launch over all planes, which waits for the ghosts. */
 #include "pass.h"
 
-/* Waits for the ghosts, runs `launch` on STREAM_INTERIOR, and exchanges the ghosts of what it computed. Where that is one
- * stream the order on it suffices. */
+/* Waits for the ghosts, runs `launch` on STREAM_INTERIOR, and exchanges the ghosts of the result. Where exchanges run
+ * on the same stream, the order there suffices. */
 static int step_whole_pass(stepper *s, int steps, int (*launch)(const stepper *s, int steps, error *e),
                            error *e) {
   const int ghosts = s->halo->stream;
@@ -25,7 +25,7 @@ static int step_whole_launch(const stepper *s, int steps, error *e) {
   return pass_launch(s, STREAM_INTERIOR, s->kernel, (zrange){0, s->slab->nz}, e);
 }
 
-/* One step, where the exchange moves nothing: kernels for the boundary would read 12 planes to compute 4. */
+/* Does one step where the exchange moves nothing. Kernels for the boundary alone would read 12 planes to compute 4. */
 int step_whole(stepper *s, error *e) {
   TRY(pass_begin(s, 1, "step", e));
   return step_whole_pass(s, 1, step_whole_launch, e);
@@ -48,7 +48,7 @@ static int step_wavefront_launch(const stepper *s, int steps, error *e) {
   return s->dev->table->apply(s->dev, STREAM_INTERIOR, &operation_wavefront, &args, e);
 }
 
-/* Several steps a pass, of a rank alone. */
+/* Does several steps a pass, on a rank alone. */
 int step_wavefront(stepper *s, int64_t limit, error *e) {
   const int steps = limit < s->front->depth ? (int)limit : s->front->depth;
   TRY(pass_begin(s, steps, "pass", e));

@@ -10,8 +10,8 @@
 
 enum { CANDIDATES_MAX = 32, BATCH_MOST = 64 };
 static const double MEASURE_SECONDS = 0.015; /* for each kernel and kind of launch, after one to warm up */
-static const double BATCH_SECONDS = 2e-3;    /* of launches behind each other, as steps run */
-static const double HOPELESS = 1.15;         /* times the fastest so far: measured no further */
+static const double BATCH_SECONDS = 2e-3;    /* of launches one after another, as in a run */
+static const double HOPELESS = 1.15; /* times the fastest so far: slower kernels are measured no further */
 
 /* A candidate, and the seconds that its launches take. */
 typedef struct tune_entry {
@@ -58,8 +58,8 @@ static int tune_enqueue(const stepper *s, const kernel *k, const kernel_args *ar
   return s->dev->table->sync(s->dev, STREAM_INTERIOR, e);
 }
 
-/* *best: in, seconds of another kernel's fastest launch over planes `z`, or INFINITY; out, those of `k`. A much slower
- * kernel is measured less. */
+/* *best: on entry, seconds of another kernel's fastest launch over planes `z`, or INFINITY; on return, those of `k`. A
+ * much slower kernel is measured less. */
 static int tune_time(const stepper *s, const kernel *k, zrange z, double *best, error *e) {
   const double fastest = *best;
   double spent = 0;
@@ -82,7 +82,7 @@ static int tune_time(const stepper *s, const kernel *k, zrange z, double *best, 
   return 0;
 }
 
-/* The planes of a step's launches; of those at the boundary one side. */
+/* Finds the planes of a step's launches: of the interior, and of one side of the boundary. */
 static void tune_ranges(const stepper *s, zrange *interior, zrange *boundary) {
   zrange lo, hi;
   slab_ranges(s->slab, &lo, interior, &hi);
@@ -91,7 +91,7 @@ static void tune_ranges(const stepper *s, zrange *interior, zrange *boundary) {
   if (s->halo->mapped || zrange_planes(*interior) == 0) *interior = (zrange){0, s->slab->nz};
 }
 
-/* A kernel that this GPU cannot run keeps a time that never wins. */
+/* Measures all candidates. A kernel that this GPU cannot run gets a time that never wins. */
 static int tune_measure(const stepper *s, tune_list *list, error *e) {
   zrange interior, boundary;
   double fastest[2] = {INFINITY, INFINITY};
@@ -137,7 +137,7 @@ static int tune_index(const tune_list *list, const char *name) {
   return -1;
 }
 
-/* chosen: of the interior, and at the boundary. */
+/* Sets `chosen` to the fastest entry for the interior, and to the fastest at the boundary. */
 static void tune_fastest(const tune_list *list, int chosen[2]) {
   chosen[0] = chosen[1] = 0;
   for (int i = 1; i < list->count; i++) {
@@ -159,8 +159,8 @@ static void tune_log(run_log *log, const tune_list *list, const int chosen[2], c
                1e6 * c->interior, 1e6 * c->boundary);
 }
 
-/* Chooses by measurement. Rank 0 looks into the cache; if it finds nothing all ranks measure at once, as they will run.
- * Collective, agreed. */
+/* Chooses by measurement. Rank 0 looks into the cache. If the cache has no entry, all ranks measure at once, as they
+ * will run. Collective, agreed. */
 static int tune_choose(stepper *s, tune_list *list, enum equation equation, MPI_Comm comm, run_log *log,
                        error *e) {
   char path[1024] = "", key[512], names[2][64];
@@ -186,8 +186,8 @@ static int tune_choose(stepper *s, tune_list *list, enum equation equation, MPI_
   return 0;
 }
 
-/* Are all candidates the same code on every rank's slab: no launch is large, and no row has columns? The same answer
- * everywhere, since choosing is collective. */
+/* Are all candidates the same code on every rank's slab? They are where no launch is large, and no row has columns. The
+ * answer is the same everywhere, since choosing is collective. */
 static bool tune_alike(const stepper *s) {
   return s->dev->table->backend == BACKEND_HOST && s->slab->nx <= COLUMN_X &&
          (size_t)slab_planes(s->slab).most * s->slab->plane * sizeof(float) <= HOST_SIMD_LARGE;

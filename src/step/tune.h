@@ -11,12 +11,12 @@
  * passes of several steps (wavefront.h). */
 bool tune_candidate(const kernel *k, enum equation equation, enum backend backend);
 
-/* Sets s->kernel and s->boundary_kernel. A named kernel serves for both. "auto" measures every candidate on the run's own
- * problem, layers and medium included, for the interior and for the thin launches at the boundary, in less than a second.
- * Rank 0's result counts for all; a cache file keeps it for each device model, equation, slab, kind of medium and faces
- * (tune_cache_path). Clears the layers. All kernels give
- * the same bits, so the choice affects the time only. Both fields of `s` must be allocated; memory[1] is overwritten.
- * The log names the choice. Collective over `comm`, same choice and error everywhere. */
+/* Sets s->kernel and s->boundary_kernel. A named kernel serves for both. "auto" measures every candidate on the run's
+ * own problem, layers and medium included, for the interior and for the thin launches at the boundary, in less than a
+ * second. Rank 0's result counts for all ranks; a cache file keeps it for each device model, equation, slab, kind of
+ * medium and faces (tune_cache_path). Clears the layers. All kernels give the same bits, so the choice affects the time
+ * only. Both fields of `s` must be allocated; memory[1] is overwritten. The log names the choice. Collective over
+ * `comm`, same choice and error everywhere. */
 int tune_kernels(stepper *s, const char *name, enum equation equation, MPI_Comm comm, run_log *log, error *e);
 
 /* All that a launch's time depends on: runs with the same key share a measurement. */

@@ -24,11 +24,11 @@ bool tune_cache_path(char path[1024]) {
 /* The file's object, or an empty one where it is missing or damaged; NULL without memory. The caller deletes
  * it. */
 static cJSON *tune_cache_read(const char *path) {
-  const int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC); /* does not wait where it is a pipe */
+  const int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC); /* does not wait for a pipe */
   char *text = fd < 0 ? NULL : calloc(1, FILE_MAX + 1);
   size_t length = 0;
   for (ssize_t n; text && (n = read(fd, text + length, FILE_MAX - length)) > 0;) length += (size_t)n;
-  if (length == FILE_MAX) text[0] = 0; /* too long: it is not ours */
+  if (length == FILE_MAX) text[0] = 0; /* too long: another program wrote it */
   if (fd >= 0) close(fd);
   cJSON *root = text ? cJSON_Parse(text) : NULL;
   free(text);

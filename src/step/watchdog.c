@@ -14,10 +14,10 @@ typedef struct watchdog_rank {
   _Atomic int doing;      /* enum watch_doing */
   _Atomic uint32_t marks; /* calls of watchdog_mark */
   _Atomic uint32_t beat;  /* rounds of its thread: constant while the process is stopped */
-  _Atomic uint32_t ran;   /* rounds that found its main thread had run: constant while that sleeps */
-  _Atomic int closed;     /* it no longer watches */
-  _Atomic int spoken;     /* in the first rank's: a rank of this node has written the message */
-  int rank;               /* in the run */
+  _Atomic uint32_t ran;   /* rounds in which its main thread had run: constant while that thread sleeps */
+  _Atomic int closed;     /* the rank no longer watches */
+  _Atomic int spoken;     /* of the node's first rank: a rank of the node has written the message */
+  int rank;               /* number in the run */
   char padding[28];
 } watchdog_rank;
 _Static_assert(sizeof(watchdog_rank) == 64, "a cache line");
@@ -25,19 +25,19 @@ _Static_assert(sizeof(watchdog_rank) == 64, "a cache line");
 /* This rank's latest view of another. */
 typedef struct seen {
   uint32_t marks, beat, ran;
-  double marked_at, beat_at, ran_at; /* watchdog time: when it changed */
+  double marked_at, beat_at, ran_at; /* watchdog time of the latest change of each */
 } seen;
 
 struct watchdog {
   watchdog_rank *mine, **all; /* in the window; all: by rank of the node, the list is owned */
   seen *seen;                 /* by rank of the node; owned */
-  int count, ranks;           /* of the node, of the run */
+  int count, ranks;           /* ranks of the node, ranks in all */
   MPI_Comm node;
   MPI_Win window;
   double limit, period; /* s */
   double time;          /* s that this thread has watched, without those in which this process was stopped */
-  clockid_t main_clock; /* processor time of the thread that opened this */
-  double main_time;     /* s, in the last round */
+  clockid_t main_clock; /* processor time of the thread that opened the watchdog */
+  double main_time;     /* main_clock in the last round, s */
   double noticed;       /* watchdog time of the first round that found a rank late; < 0: none */
   pthread_t thread;
   pthread_mutex_t mutex;
@@ -56,7 +56,7 @@ static bool watchdog_faint(const watchdog *w, int i) {
   return watchdog_missing(w, w->seen[i].beat_at);
 }
 
-/* Does its main thread sleep? It waits for the device or the system then: in MPI it would poll. */
+/* Does rank i's main thread sleep? Then it waits for the device or the system: in MPI it would poll. */
 static bool watchdog_asleep(const watchdog *w, int i) {
   return watchdog_missing(w, w->seen[i].ran_at);
 }
@@ -93,7 +93,7 @@ static bool watchdog_rather(const watchdog *w, int i, int k) {
   return watchdog_asleep(w, i) && !watchdog_asleep(w, k);
 }
 
-/* The late rank of this node that is the cause; -1: none is late. */
+/* The late rank of this node that is the cause; -1: no rank is late. */
 static int watchdog_latest(const watchdog *w) {
   int found = -1;
   for (int i = 0; i < w->count; i++)

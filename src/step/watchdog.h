@@ -20,7 +20,7 @@ enum watch_doing { WATCH_COMPUTE, WATCH_CHECK, WATCH_EXCHANGE, WATCH_AGREE, WATC
 typedef struct watchdog watchdog;
 
 /* Begins to watch; this rank is at first WATCH_NOT, after `step` steps. Where `seconds` is 0 *w is NULL, and the
- * functions below do nothing. Messages number the ranks of `comm`. Collective over `comm`, same error everywhere.
+ * functions below do nothing. Messages number ranks as in the run. Collective over `comm`, same error everywhere.
  * watchdog_close it, also after a failure. */
 int watchdog_open(watchdog **w, MPI_Comm comm, double seconds, int64_t step, error *e);
 

@@ -76,7 +76,7 @@ static int wavefront_time(stepper *s, int depth, double *best, error *e) {
   return 0;
 }
 
-/* *depth: of the fastest passes. */
+/* Sets *depth to the steps of the fastest passes. */
 static int wavefront_measure(wavefront *w, const stepper *of, int most, run_log *log, int *depth, error *e) {
   double fastest = INFINITY, seconds;
   for (int i = of->kernel->flags & KERNEL_WAVEFRONT ? 1 : 0; i < WAYS && DEPTHS[i] <= most; i++) {
