@@ -7,9 +7,10 @@
 #include "base/numbers.h"
 #include "base/thread.h"
 
-/* exp(i phi t) at phi that lie unevenly becomes a sum over an even grid of phi, which is a Fourier transform: each value
- * spreads over SPREAD points, and each sample is divided by the transform of the shape it spreads in (A. H. Barnett et
- * al., SIAM J. Sci. Comput. 41 (2019), C479). The grid is at least twice as fine as n asks for; the error is 1e-12. */
+/* A sum of exp(i phi t) over uneven phi becomes a sum over an even grid of phi, which is a Fourier transform. Each
+ * value spreads over SPREAD points, and each sample is divided by the transform of the spreading shape (A. H. Barnett
+ * et al., SIAM J. Sci. Comput. 41 (2019), C479). The grid is at least twice as fine as n asks for; the error is
+ * 1e-12. */
 enum { SPREAD = 14 };
 static const double PI = 3.14159265358979323846;
 static const double STEEP = 2.3 * SPREAD;
@@ -26,7 +27,7 @@ typedef struct dispersion_table {
   enum dispersion_kind kind;
   int64_t n, every;     /* samples */
   int64_t psi_n, phi_n; /* of series about them */
-  frequency *all;       /* psi_n / 2: from psi = 0 on; owned, as are */
+  frequency *all;       /* psi_n / 2: from psi = 0 on; owned, as are the next three */
   double *unspread;     /* n */
   double (*psi_turns)[2], (*phi_turns)[2];
   bool kept; /* by dispersion_tables */
@@ -90,7 +91,7 @@ static void dispersion_table_close(dispersion_table *t) {
   free(t);
 }
 
-/* NULL: memory is short. The caller frees it, or keeps it. */
+/* Makes a table; NULL: memory is short. The caller frees the table, or keeps it. */
 static dispersion_table *dispersion_table_open(const dispersion_table *like) {
   dispersion_table *t = malloc(sizeof *t);
   if (!t) return NULL;
@@ -144,7 +145,7 @@ static void dispersion_close(dispersion *d) {
   *d = (dispersion){.n = 0};
 }
 
-/* Makes *d one for series of n samples. False where memory is short. */
+/* Prepares *d for series of n samples. False where memory is short. */
 static bool dispersion_open(dispersion *d, const dispersion_series *s, int64_t n) {
   dispersion_close(d);
   d->n = n;
@@ -165,7 +166,7 @@ static inline fourier_number dispersion_cosine(const dispersion *d, fourier_numb
   return of;
 }
 
-/* Times the weight of a frequency, or the conjugate of that. */
+/* Multiplies a value by the weight of a frequency (sign 1) or by its conjugate (-1). */
 static inline fourier_number dispersion_weigh(const frequency *f, int sign, fourier_number value) {
   const double im = sign * f->im;
   return (fourier_number){f->re * value.re - im * value.im, f->re * value.im + im * value.re};
@@ -214,7 +215,8 @@ static inline void dispersion_collect(const dispersion *d) {
   }
 HOST_ISAS(PARTS)
 
-/* Points of the grid of phi before 0 and after its half stand for the conjugates of others: adds them there, or sets them. */
+/* Points of the grid of phi before 0 and after its half are the conjugates of points within. Adds them there, or sets
+ * them (`set`). */
 static void dispersion_fold(const dispersion *d, bool set) {
   const int64_t half = d->phi.n / 2;
   for (int m = 1; m <= SPREAD; m++)
@@ -228,12 +230,12 @@ static void dispersion_fold(const dispersion *d, bool set) {
     }
 }
 
-/* The factor of sample j: of cosines each stands for -j, too. */
+/* The factor of sample j: with cosines, each sample stands for -j, too. */
 static double dispersion_twice(const dispersion *d, int64_t j) {
   return d->t->kind == DISPERSION_REST && j > 0 ? 2 : 1;
 }
 
-/* Sample i as it lies in the transform over phi. */
+/* Where sample i lies in the transform over phi. */
 static double *dispersion_at(const dispersion *d, int64_t i) {
   return fourier_samples(&d->phi)[(i - d->t->n / 2) & (d->phi.n - 1)];
 }
@@ -242,7 +244,7 @@ static void dispersion_scale(double *to, const double *from, double factor) {
   for (int l = 0; l < FOURIER_SERIES; l++) to[l] = from[l] * factor;
 }
 
-/* K x, of the samples of psi: of the sum over psi >= 0 the real part counts. */
+/* Computes K x from the samples of psi. Of the sum over psi >= 0 the real part counts. */
 static void dispersion_forward(dispersion *d) {
   double(*x)[FOURIER_SERIES] = fourier_samples(&d->psi);
   for (int64_t j = 0; j < d->n; j++) dispersion_scale(x[j], x[j], dispersion_twice(d, j));
@@ -255,7 +257,7 @@ static void dispersion_forward(dispersion *d) {
   for (int64_t i = 0; i < d->n; i++) dispersion_scale(x[i], dispersion_at(d, i), d->t->unspread[i]);
 }
 
-/* K^T x: the same parts in reverse order. */
+/* Computes K^T x: the parts of dispersion_forward in reverse order. */
 static void dispersion_backward(dispersion *d) {
   double(*x)[FOURIER_SERIES] = fourier_samples(&d->psi);
   fourier_clear(&d->phi);
@@ -277,7 +279,7 @@ typedef struct dispersion_work {
   atomic_bool failed;
 } dispersion_work;
 
-/* K^T is what signals of sources are multiplied by. */
+/* Signals of sources are multiplied by K^T. */
 static void dispersion_flush(dispersion *d, const dispersion_series *s) {
   if (!d->count) return;
   fourier_clear(&d->psi);

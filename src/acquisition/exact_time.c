@@ -17,7 +17,7 @@ static int64_t exact_time_rarest(double psi) {
   return psi > 0 ? (int64_t)(DISPERSION_FADES * PI / psi) : INT64_MAX;
 }
 
-/* Says that dt is too large, and which one would do. */
+/* Says that dt is too large, and which dt would do. */
 static void exact_time_refuse(exact_time *t, const exact_time_of *of, bool sources) {
   const double part = 0.999 * sin(DISPERSION_FADES * PI / 2);
   if (sources)

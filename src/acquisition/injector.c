@@ -3,9 +3,9 @@
 #include <string.h>
 #include "base/numbers.h"
 
-enum { INJECTOR_RING = 32 /* steps */, INJECTOR_BLOCK = 8 /* that are computed and copied together */ };
+enum { INJECTOR_RING = 32 /* steps */, INJECTOR_BLOCK = 8 /* steps computed and copied together */ };
 
-/* The arrays that go to the device. Its arrays are owned (injector_free_lists). */
+/* The arrays that go to the device; owned (injector_free_lists). */
 typedef struct injector_lists {
   point_weights *places; /* of all shots' sources, in order */
   int *signal_of;        /* of each place, as source_part */
@@ -59,8 +59,8 @@ static void injector_find_planes(injector_tiling *t, const point_weights *places
   }
 }
 
-/* Counts the parts of each tile in begin[its number + 1]; with `parts`, stores them from begin[its number] on instead,
- * and moves that. */
+/* Counts the parts of each tile in begin[its number + 1]; with `parts`, stores the parts from begin[its number] on
+ * instead, and advances that index. */
 static void injector_visit_tiles(const injector_tiling *t, const injector *j, source_part *parts) {
   const injector_lists *w = j->planned;
   for (int i = 0; i < j->place_count; i++) {
@@ -81,7 +81,8 @@ static void injector_visit_tiles(const injector_tiling *t, const injector *j, so
   }
 }
 
-/* Makes the list of tiles that have parts, once these are stored: then begin[tile] is where the tile's end. */
+/* Makes the list of tiles that have parts. The parts are stored by then, so begin[tile] is the end of the tile's
+ * parts. */
 static int injector_list_tiles(injector *j, const injector_tiling *t, error *e) {
   injector_lists *w = j->planned;
   const size_t all = injector_tile_count(t), plane = (size_t)t->ny * (size_t)t->nx;
@@ -256,9 +257,9 @@ static bool injector_silent(const injector *j, int64_t step) {
   return i == j->count;
 }
 
-/* Computes the signals of a block of steps at the first call for any of them, and then returns true. They replace those
- * of INJECTOR_RING steps earlier, which no kernel reads any more: at most 16 steps are unfinished, two passes of at
- * most WAVEFRONT_DEPTH_MAX steps. */
+/* Computes the signals of a block of steps at the first call for any of them, and then returns true. They replace the
+ * signals of INJECTOR_RING steps earlier, which no kernel reads any more: at most 16 steps are unfinished, two passes
+ * of at most WAVEFRONT_DEPTH_MAX steps. */
 static bool injector_compute(injector *j, int64_t step) {
   const int64_t first = (step + 1) / INJECTOR_BLOCK * INJECTOR_BLOCK - 1;
   if (j->computed == first) return false;
@@ -267,7 +268,7 @@ static bool injector_compute(injector *j, int64_t step) {
   return true;
 }
 
-/* Enqueues the copy of a step's signals to the device on `stream`. The host's kernels read them where they were
+/* Enqueues the copy of a step's signals to the device on `stream`. The host's kernels read the signals where these were
  * computed. */
 static int injector_bring(injector *j, int stream, int64_t step, error *e) {
   const device_table *t = j->dev->table;

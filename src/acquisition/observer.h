@@ -10,15 +10,15 @@
 
 typedef struct observer {
   void *self; /* not owned */
-  /* True: `look` is called between passes, by all ranks together, and its error is the same everywhere. False: it only
-   * enqueues, and its error is this rank's. */
+  /* True: `look` is called between passes, by all ranks together, and its error is the same everywhere. False: `look`
+   * only enqueues, and its error is this rank's. */
   bool agreed;
-  bool extra; /* it looks at extra steps, too (exact_time.h) */
+  bool extra; /* the observer looks at extra steps, too (exact_time.h) */
   /* Steps from `step`, which is done, to the next one after which it looks: 1 or more; INT64_MAX: never. The same on
    * every rank. */
   int64_t (*limit)(const void *self, int64_t step);
-  /* Looks at the field after `step` steps: own point (0, 0, 0), with ghosts. `stream`: where later work finds it so, and
-   * its own work belongs. */
+  /* Looks at the field after `step` steps: own point (0, 0, 0), with ghosts. `stream`: the observer's own work belongs
+   * there, and later work there finds this field. */
   int (*look)(void *self, const float *field, int64_t step, int stream, error *e);
   /* Optional. Makes a pass of several steps observe each of its `steps` steps from `step` on except the last, so that
    * it need not end at an observed step. */
@@ -32,7 +32,7 @@ typedef struct observers {
   int count;
 } observers;
 
-/* Does it look after this step? */
+/* Does the observer look after this step? */
 static inline bool observer_due(const observer *o, int64_t step) {
   return o->limit(o->self, step - 1) == 1;
 }

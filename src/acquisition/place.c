@@ -43,7 +43,7 @@ bool place_in_grid(const config *c, const double position[3], place p[3]) {
   return inside;
 }
 
-/* From the same numbers on every rank. */
+/* Checks all positions. All ranks check the same numbers, so they agree. */
 static int place_check(const config *c, const char *dataset, const table *t, error *e) {
   for (int64_t i = 0; i < t->rows; i++) {
     const double *position = t->values + 3 * i;
@@ -103,7 +103,7 @@ typedef struct place_row {
   double weight[POINTS_MOST];
 } place_row;
 
-/* Has the field, for points beyond the grid from `first` to `last`, images there? */
+/* Has the field images at those points from `first` to `last` that lie beyond the grid? */
 static bool place_continues(const config *c, int axis, int first, int last) {
   const config_axis a = config_axis_of(c, axis);
   const enum face lo = (enum face)(2 * axis), hi = (enum face)(2 * axis + 1);
@@ -121,7 +121,7 @@ static place_row place_row_of(const config *c, int axis, const place *p, enum in
   return r;
 }
 
-/* Gives the weights of images to the points that they are images of. The axes of few points wrap more than once. */
+/* Gives the weights of images to the points that they are images of. Axes of few points wrap more than once. */
 static place_row place_fold(const config *c, int axis, const place_row *r) {
   const config_axis a = config_axis_of(c, axis);
   const enum boundary_kind *faces = &c->boundary[2 * axis];

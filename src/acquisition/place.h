@@ -1,4 +1,4 @@
-/* Where a position lies among the grid's points, and the weights of those around it: for sources and receivers. */
+/* Where a position lies among the grid's points, and the weights of the points around it, for sources and receivers. */
 #ifndef STENCIL_PLACE_H
 #define STENCIL_PLACE_H
 
@@ -7,16 +7,14 @@
 #include "kernels/operations/operation.h"
 
 typedef struct place {
-  int index; /* of the point at or before the position, in [0, n) */
-  int next;  /* of the point after it; of a periodic axis' last point: 0 */
-  double
-      fraction; /* of the way to the next point, in [0, 1), also in float32; 0 at the last point of an axis that does not
-                 * wrap */
+  int index;       /* of the point at or before the position, in [0, n) */
+  int next;        /* of the point after it; of a periodic axis' last point: 0 */
+  double fraction; /* part of the way to the next point, in [0, 1), also in float32; 0 at an end */
 } place;
 
-/* Places `position` (m) on the axes x, y, z; on a periodic one modulo its period. A position outside is placed on the nearest
- * face; the answer is false where it is further outside than a position in float32 is rounded. A position is on a point
- * where the two differ by no more than rounding in float64: 0.3 is point 3 of spacing 0.1, though 0.3 / 0.1 < 3. */
+/* Places `position` (m) on the axes x, y, z; on a periodic one modulo its period. A position outside is placed on the
+ * nearest face. Returns false where it is further outside than rounding to float32 explains. A position is on a point
+ * where both differ by no more than rounding in float64: 0.3 is point 3 of spacing 0.1, though 0.3 / 0.1 < 3. */
 bool place_in_grid(const config *c, const double position[3], place p[3]);
 
 /* Appends a dataset's positions (m) to *positions, of which there are *count. Exit 2, naming dataset and row, where one
@@ -24,7 +22,7 @@ bool place_in_grid(const config *c, const double position[3], place p[3]);
 int place_read(const files *files, const config *c, const char *dataset, double (**positions)[3], int *count,
                error *e);
 
-/* Moves it to the nearest point: the upper one from the middle on. */
+/* Moves a place to the nearest point; from the middle on, to the upper one. */
 void place_round(place p[3]);
 
 /* The weights of the points around a place. `sinc`: 8 points an axis, sinc times a Kaiser window, sum 1; else 2 points,

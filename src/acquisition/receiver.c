@@ -103,10 +103,10 @@ static int receivers_count_others(receivers *r, int *most, error *e) {
   int ranks;
   *most = r->local, r->before = 0;
   MPI_TRY(e, MPI_Comm_size(comm, &ranks));
-  if (ranks == 1) return 0; /* threads of it plan several shots at once */
+  if (ranks == 1) return 0; /* threads of a rank alone plan several shots at once */
   MPI_TRY(e, mpi_reduce_all(most, 1, MPI_INT, MPI_MAX, comm));
   MPI_TRY(e, MPI_Exscan(&r->local, &r->before, 1, MPI_INT, MPI_SUM, comm));
-  if (r->slab->rank == 0) r->before = 0; /* MPI leaves it undefined there */
+  if (r->slab->rank == 0) r->before = 0; /* MPI leaves `before` undefined there */
   return 0;
 }
 

@@ -8,13 +8,14 @@
 #include "io/checkpoint/checkpoint.h"
 #include "physics/physics.h"
 
-/* Traces of a rank that are in memory, at most: where those of some rank are more, each rank has its own in a file
+/* The most bytes of traces that a rank keeps in memory. Where some rank has more, each rank keeps its traces in a file
  * (scratch.h). */
 enum { RECEIVERS_HELD = 64 << 20 /* bytes */ };
 
 /* The receivers of a shot. A receiver belongs to the rank that owns the plane at or below it, and reads ghosts of both
- * sides. A rank keeps its receivers in the order in which a wavefront reaches them (wavefront_receivers). The samples of
- * one step are a row of the traces: row i is of step i * every. They take no device memory: that is sampler.h's. */
+ * sides. A rank keeps its receivers in the order in which a wavefront reaches them (wavefront_receivers). The samples
+ * of one step are a row of the traces: row i is of step i * every. Receivers take no device memory; samplers do
+ * (sampler.h). */
 typedef struct receivers {
   const slab *slab; /* of a shot; not owned, as are the next two */
   const config *config;
@@ -27,9 +28,9 @@ typedef struct receivers {
   int pass;               /* steps that a pass advances at most */
   double (*positions)[3]; /* count: x y z, m; owned */
   int local, before;      /* receivers of this rank; of the ranks before it */
-  bool in_file; /* traces are, as are arrays of their size that a gradient needs: the same on all ranks */
-  double unallocated;     /* bytes of these files, of all ranks, before they are created */
-  int *index;             /* local: the number of each among `count`; owned */
+  bool in_file;       /* files hold traces, and a gradient's arrays of their size; the same on all ranks */
+  double unallocated; /* bytes of these files, of all ranks, before they are created */
+  int *index;         /* local: the number of each among `count`; owned */
   int *row, *layer_begin; /* local; 2 slab->nz + 1: as in wavefront_receivers; owned */
   point_weights *own;     /* local; owned */
   scratch held;           /* traces of this rank: row i is sample i % capacity. Owned */
@@ -39,7 +40,7 @@ typedef struct receivers {
   const double (*source_positions)[3];
   int replaces;
   new_file made;     /* by receivers_make_file; its plan.temporary is "" where there is none */
-  int64_t made_step; /* that it says that the run has done */
+  int64_t made_step; /* steps done according to `made` */
   exact_time time;   /* whether dispersion is removed from written traces; a caller may raise its `extra` */
 } receivers;
 
@@ -70,7 +71,7 @@ static inline size_t receivers_file_bytes(const receivers *r) {
          ((size_t)r->count + (size_t)r->sources) * (sizeof *r->positions + sizeof(int64_t));
 }
 
-/* All that the run has yet to take on disk for them. */
+/* Bytes that the run has yet to take on disk for the receivers. */
 double receivers_disk_bytes(const receivers *r);
 /* Takes `bytes` for an array like the traces, where they are. In memory, too, where this rank can create or map no
  * file. Exit 2 where the disk is too full, OUT_OF_MEMORY. Not collective. */
@@ -87,13 +88,14 @@ typedef struct receivers_sampled {
 /* Describes to checkpoints all samples so far, after sampler_flush. *part must stay where it is as long as *array. */
 void receivers_array(receivers *r, checkpoint_array *array, receivers_sampled *part);
 
-/* Creates the file of receivers_write for a run that ends as *run says, with all rows, so that only its traces are left to be written.
- * Does nothing where more than one process uses files. Any thread may call it while steps are done. */
+/* Creates the file of receivers_write for a run that ends as *run says, with all rows. So only the traces are left to
+ * be written. Does nothing where more than one process uses files. Any thread may call it while steps are done. */
 int receivers_make_file(receivers *r, const char *path, const run_meta *run, error *e);
 
-/* Writes the rows of the run taken so far to PATH.receivers.h5 (io/output/receivers_file.h), receivers in the user's order; where dispersion
- * is removed it transforms them, so call it once. Nothing may be sampled after it. Does nothing where there are no
- * receivers. Collective over files->compute, same error everywhere: exit 2 where the file cannot be written. */
+/* Writes the rows of the run taken so far to PATH.receivers.h5 (io/output/receivers_file.h), receivers in the user's
+ * order; where dispersion is removed it transforms the traces, so call it once. Nothing may be sampled after this call.
+ * Does nothing where there are no receivers. Collective over files->compute, same error everywhere: exit 2 where the
+ * file cannot be written. */
 int receivers_write(receivers *r, const char *path, const run_meta *run, error *e);
 
 #endif

@@ -1,15 +1,15 @@
-/* Samples the field at the receivers of one shot, or of several that step together: buffers on the device, from which
- * rows come to each shot's traces. */
+/* Samples the field at the receivers of one shot, or of a batch. Rows of samples go from buffers on the device to each
+ * shot's traces. */
 #ifndef STENCIL_SAMPLER_H
 #define STENCIL_SAMPLER_H
 
 #include "observer.h"
 #include "receiver.h"
 
-/* Its device memory, which serves one set of shots after another. */
+/* A sampler's device memory, which serves one set of shots after another. */
 typedef struct sampler_memory {
   device_buffer places, buffer, staging;
-  device_event *copied[2]; /* a half has come to the host */
+  device_event *copied[2]; /* a half of the buffer has come to the host */
 } sampler_memory;
 
 /* Rows of samples are copied from the device to the host in buffers. */
@@ -38,15 +38,15 @@ typedef struct sampler {
 
 /* Prepares for the receivers of `count` shots that sample the same steps. Each shot was planned on its own slab; shot i
  * has rows i * rows and following of on->slab. All shots get the most extra steps that one of them takes. The receivers
- * must outlive it. `r` is zero-initialised, or was planned before and keeps its memory. Not collective. sampler_close
+ * must outlive `r`. `r` is zero-initialised, or was planned before and keeps its memory. Not collective. sampler_close
  * it, also after a failure. */
 int sampler_plan(sampler *r, receivers *const *of, int count, const problem *on, int rows, error *e);
-/* Takes what memory is missing, that of the traces, too. Not collective. */
+/* Takes the memory that is missing, also for the traces. Not collective. */
 int sampler_open(sampler *r, error *e);
 /* Frees all memory; what is enqueued must be done. */
 void sampler_close(sampler *r);
 
-/* Bytes of device and of pinned memory that it takes on this rank. */
+/* Bytes of device and of pinned memory that the sampler takes on this rank. */
 void sampler_bytes(const sampler *r, size_t *on_device, size_t *pinned);
 
 /* Is this step to be sampled? The same on every rank. */

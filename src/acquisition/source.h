@@ -21,7 +21,8 @@ typedef struct sources_given {
   int64_t last, every;
 } sources_given;
 
-/* The sources of a shot, each on the points around it (place.h). It takes no device memory: that is injector.h's. */
+/* The sources of a shot, each on the points around it (place.h). Sources take no device memory; injectors do
+ * (injector.h). */
 typedef struct sources {
   const slab *slab; /* of a shot; not owned, as is the next one */
   dispersion_tables *transforms;
@@ -61,7 +62,7 @@ float sources_injected(const sources *s, int source, int64_t step);
 bool sources_silent(const sources *s, int64_t step);
 /* The factor of signals with strength = volume: 1 over the cell of a grid point. */
 double sources_strength(const config *c);
-/* The same for `count` positions (m) inside the grid and given signals. The caller sets s->given before the first
+/* Plans sources at `count` positions (m) inside the grid, with given signals. The caller sets s->given before the first
  * step. */
 int sources_plan_given(sources *s, const problem *on, int count, const double (*positions)[3],
                        enum interpolation_kind how, error *e);

@@ -25,7 +25,8 @@ static int source_set_by_digest(const void *a, const void *b) {
   return p->column - q->column;
 }
 
-/* Goes along the rows, as memory does. A column that is equal in its digest alone stays on its own. */
+/* Finds equal columns row by row, as they lie in memory. A column that is equal in its digest alone counts as
+ * different. */
 static int source_set_find_equal(source_set *s, error *e) {
   const table *t = &s->signals.rows;
   column_mark *marks;

@@ -15,16 +15,17 @@ typedef struct wavelet {
   bool imposed; /* likewise: the value imposed on the field at the end of a step; NaN: none */
 } wavelet;
 
-/* Signals of a dataset: columns. Row i is the value of step i; or, where `timed`, of the time first + i apart, and between rows
- * lies what a band-limited signal has there. Zero-initialised it is none. */
+/* Signals of a dataset: columns. Row i is the value of step i; or, where `timed`, of the time first + i apart. Between
+ * rows lie the values of a band-limited signal. Zero-initialised it is empty. */
 typedef struct wavelet_table {
   table rows; /* owned */
   bool timed;
   double first, apart; /* s */
 } wavelet_table;
 
-/* Reads and checks the dataset of a [source.N] wavelet: shape (n,), or (n, 2) with even times. table_free t->rows, also after
- * a failure. Exit 2 where that fails. Collective over files->compute, same error everywhere. */
+/* Reads and checks the dataset of a [source.N] wavelet: shape (n,), or (n, 2) with even times. Free t->rows by
+ * table_free, also after a failure. Exit 2 where reading or checking fails. Collective over files->compute, same error
+ * everywhere. */
 int wavelet_read(const files *files, const char *dataset, wavelet_table *t, error *e);
 
 /* The shape of [sources] signals, (n, columns) or (n, 1), with even times in a dataset `time` of the same group.
@@ -46,25 +47,26 @@ typedef struct wavelet_place {
 } wavelet_place;
 
 wavelet_place wavelet_find(const wavelet_table *t, double dt, int64_t step);
-/* The value of a column there; `outside` its rows. */
+/* The value of a column at a place; `outside` where the place is outside the rows. */
 double wavelet_sum(const wavelet_table *t, const wavelet_place *at, int column, double outside);
 
 /* The wavelet of `s`; of a file: without its values. */
 wavelet wavelet_of(const source_config *s);
 
-/* s(step dt), rounded once; of an imposed one at the next step, and before step 0 all others are 0. With a = (pi f0 (t - t0))^2:
+/* s(step dt), rounded once. An imposed value is that of the next step; all others are 0 before step 0. With
+ * a = (pi f0 (t - t0))^2:
  *   ricker     amplitude (1 - 2a) exp(-a)
  *   gaussian   amplitude exp(-a)
  *   a file     amplitude times its values */
 float wavelet_value(const wavelet *w, double dt, int64_t step);
-/* The same, before it is rounded. */
+/* The value of wavelet_value before it is rounded. */
 double wavelet_exact(const wavelet *w, double dt, int64_t step);
 
 /* The steps of a run. */
 typedef struct wavelet_steps {
   double dt; /* s */
   int64_t count;
-  int64_t extra; /* steps after those (exact_time.h) */
+  int64_t extra; /* steps after the run (exact_time.h) */
 } wavelet_steps;
 
 /* Little of a wavelet lies above the frequency from which on its amplitude spectrum is below this part of its largest
@@ -75,7 +77,7 @@ typedef struct wavelet_steps {
 enum wavelet_rows { WAVELET_FORMULA, WAVELET_STEPS, WAVELET_TIMES };
 
 typedef struct wavelet_use {
-  enum wavelet_rows rows; /* of its table */
+  enum wavelet_rows rows; /* of the table */
   bool silent;            /* all values of the table are 0 */
   int64_t begin,
       end;      /* the steps of the run for which the table has values; all of a formula's; none: equal */
@@ -83,12 +85,12 @@ typedef struct wavelet_use {
   double start,
       stop; /* its size at the first and the last of them, relative to the greatest; of a formula: stop is 0 */
   double dominant; /* Hz: f0, or where the spectrum of a table is largest, at least highest / 2.5 */
-  double highest;  /* Hz: little lies above (WAVELET_LITTLE) */
+  double highest;  /* Hz: little of the wavelet lies above (WAVELET_LITTLE) */
 } wavelet_use;
 
-/* Steps from 0 to the last at which it is not 0, or so little that it does not count: 1 to `most`. */
+/* Steps from 0 to the last one at which the wavelet is large enough to count: 1 to `most`. */
 int64_t wavelet_length(const wavelet *w, double dt, int64_t most);
-/* The same for a table, by its rows alone. */
+/* wavelet_length of a table, by its rows alone. */
 int64_t wavelet_length_of(const wavelet_table *t, double dt, int64_t most);
 
 /* With dispersion removed, the steps before step `end` depend on the signal's steps before this one: the highest
@@ -97,8 +99,8 @@ static inline int64_t wavelet_reach(int64_t end) {
   return 8 * end + 1000;
 }
 
-/* Signals are transformed for the steps before this one, then for those before its double, and so on: each step's value is
- * then the same in every run, however long run and signal are. */
+/* Signals are transformed for the steps before this one, then for those before its double, and so on. So each step's
+ * value is the same in every run, however long run and signal are. */
 enum { WAVELET_FIRST_END = 1024 };
 
 /* The end of the part that has the last of `steps` steps. */
