@@ -33,7 +33,7 @@ typedef struct injector {
 
 /* Plans the sources of `count` shots, each planned on a slab of its own. Shot i has rows i * rows to (i + 1) * rows - 1
  * of on->slab. Takes over the sources' places; the sources must outlive `j`. `j` is zero-initialised, or was planned
- * before: then it keeps its memory. Not collective. injector_close it, also after a failure. */
+ * before: then it keeps its memory. Not collective. Call injector_close, also after a failure. */
 int injector_plan(injector *j, sources *const *of, int count, const problem *on, int rows, error *e);
 /* Copies the lists to the device, and takes the memory that is missing; none without points. The caller sets j->layers
  * before. Not collective. */

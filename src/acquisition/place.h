@@ -9,7 +9,7 @@
 typedef struct place {
   int index;       /* of the point at or before the position, in [0, n) */
   int next;        /* of the point after it; of a periodic axis' last point: 0 */
-  double fraction; /* part of the way to the next point, in [0, 1), also in float32; 0 at an end */
+  double fraction; /* part of the way to `next`: [0, 1), also in float32; 0 at the last, unless it wraps */
 } place;
 
 /* Places `position` (m) on the axes x, y, z; on a periodic one modulo its period. A position outside is placed on the

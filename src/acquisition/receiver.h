@@ -53,9 +53,9 @@ typedef struct receivers_span {
 } receivers_span;
 
 /* Reads and places the receivers; needs no device. It will sample the steps that [receivers] every divides, of the span
- * and of the time->extra steps after it. `r` is zero-initialised, or was planned before. Exit
- * 2 where a receiver is outside the grid, naming file, dataset and row. Does nothing where there are no receivers.
- * Collective over files->compute, same error everywhere. receivers_close it, also after a failure. */
+ * and of the time->extra steps after it. `r` is zero-initialised, or was planned before. Exit 2 where a receiver is
+ * outside the grid, naming file, dataset and row. Does nothing where there are no receivers. Collective over
+ * files->compute, same error everywhere. Call receivers_close, also after a failure. */
 int receivers_plan(receivers *r, const problem *on, const exact_time *time, receivers_span span, error *e);
 /* Takes the memory of planned receivers for their traces. Not collective. */
 int receivers_open(receivers *r, error *e);

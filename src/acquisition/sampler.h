@@ -38,8 +38,8 @@ typedef struct sampler {
 
 /* Prepares for the receivers of `count` shots that sample the same steps. Each shot was planned on its own slab; shot i
  * has rows i * rows and following of on->slab. All shots get the most extra steps that one of them takes. The receivers
- * must outlive `r`. `r` is zero-initialised, or was planned before and keeps its memory. Not collective. sampler_close
- * it, also after a failure. */
+ * must outlive `r`. `r` is zero-initialised, or was planned before and keeps its memory. Not collective. Call
+ * sampler_close, also after a failure. */
 int sampler_plan(sampler *r, receivers *const *of, int count, const problem *on, int rows, error *e);
 /* Takes the memory that is missing, also for the traces. Not collective. */
 int sampler_open(sampler *r, error *e);

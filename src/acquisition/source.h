@@ -51,8 +51,8 @@ typedef struct sources {
 } sources;
 
 /* Spreads the sources over the slab, reads wavelets from their files (exit 2 where it cannot) and studies them for the
- * steps of the run. `s` is zero-initialised, or was planned before. Collective
- * over files->compute, same error everywhere. sources_close it, also after a failure. */
+ * steps of the run. `s` is zero-initialised, or was planned before. Collective over files->compute, same error
+ * everywhere. Call sources_close, also after a failure. */
 int sources_plan(sources *s, const problem *on, wavelet_steps steps, error *e);
 /* The value of signal i in a step. */
 float sources_value(const sources *s, int i, int64_t step);

@@ -24,7 +24,7 @@ typedef struct source_set {
 } source_set;
 
 /* Reads and studies the signals for the steps of the run. own: of a file; NULL: [sources], whose points are counted.
- * Collective over files->compute, same error everywhere. source_set_free it, also after a failure. */
+ * Collective over files->compute, same error everywhere. Call source_set_free, also after a failure. */
 int source_set_read(source_set *s, const problem *on, wavelet_steps steps, const source_config *own,
                     error *e);
 /* Finds the values of these columns, on so many threads; values are `outside` beyond the rows or times of the

@@ -149,8 +149,8 @@ void device_release(device *dev, device_buffer *b, memory_kind kind);
 /* Number of CUDA devices that this process sees. `why` gets the reason if there is none. 0 in a program without CUDA.
  */
 int device_cuda_count(char why[256]);
-/* "13.0, code for 90" etc: the CUDA runtime compiled in, and CMAKE_CUDA_ARCHITECTURES; "none" in a program without CUDA.
- * Writes at most 64 bytes. */
+/* Sets `text` to the CUDA runtime and CMAKE_CUDA_ARCHITECTURES compiled in, such as "13.0, code for 90"; "none" without
+ * CUDA. Writes at most 64 bytes. */
 void device_cuda_version(char text[64]);
 
 #ifdef __cplusplus

@@ -1,10 +1,10 @@
 /* Memory that processes of a node share.
  *
- * * * Pages: one process makes a file without a name and lends it; all map its pages in place of their own. So a killed
+ * Pages: one process makes a file without a name and lends it; all map its pages in place of their own. So a killed
  * run leaves nothing behind. Ranges begin and end at page boundaries. A failure is SHARED_PAGES. Any open file can be
  * lent.
  *
- * * * Windows: MPI's memory of every rank of a node, which all ranks of the node map. */
+ * Windows: MPI's memory of every rank of a node, which all ranks of the node map. */
 #ifndef STENCIL_SHARED_MEMORY_H
 #define STENCIL_SHARED_MEMORY_H
 

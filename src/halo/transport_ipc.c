@@ -2,7 +2,7 @@
  * there is one, and counters in the neighbour's memory announce them. Everything is enqueued: the host waits for
  * nothing.
  *
- * * Exchange n of a rank writes the neighbours' ghosts of the field that they compute in step n. The neighbour last
+ * Exchange n of a rank writes the neighbours' ghosts of the field that they compute in step n. The neighbour last
  * read these ghosts in step n - 1, as input. On the neighbour's device counter n - 1 follows that step, and this rank
  * waited for this counter in its exchange n - 1. So no other handshake is needed while the ranks step; a `serial`
  * exchange, of a field just loaded, has one of its own. */

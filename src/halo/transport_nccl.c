@@ -1,7 +1,7 @@
 /* nccl: an exchange is one group of NCCL's sends and receives on the boundary's stream. Everything is enqueued: the
  * host waits for nothing.
  *
- * * A thread of each rank starts NCCL, which may hang where ranks cannot reach one another. Then the thread watches
+ * A thread of each rank starts NCCL, which may hang where ranks cannot reach one another. Then the thread watches
  * NCCL: after a later failure the main thread waits for planes that never come, and cannot report it. */
 #include <dlfcn.h>
 #include <stdio.h>

@@ -1,17 +1,17 @@
 /* shared: through memory that the ranks of a node share.
  *
- * * * On the host nothing is copied where pages can be shared: a field of all ranks of a node lies in one file without
+ * On the host nothing is copied where pages can be shared: a field of all ranks of a node lies in one file without
  * a name, plane after plane, and each rank's memory is a window into it. So the planes that one rank computes are the
  * ghosts of another at once. Slabs lie in their memory so that a window can consist of huge pages (slab.lead). A grid
  * periodic in z, all of it on one node, is a ring: the file's last page is followed by its first.
  *
- * * * An exchange is a handshake. After step n a rank signals that its planes of step n are stored, and that it has
+ * An exchange is a handshake. After step n a rank signals that its planes of step n are stored, and that it has
  * read the neighbour's of step n - 1. So step n + 1 may overwrite these. Only boundary kernels and receivers read
  * ghosts, on the halo's stream, before the next exchange there. Kernels of the interior touch neither ghosts nor planes
  * that a neighbour reads, and copies for files read only the rank's own planes. No other synchronisation is needed
  * while the ranks step. halo.h says when fields may be loaded.
  *
- * * * On GPUs planes are copied in pieces. */
+ * On GPUs planes are copied in pieces. */
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>

@@ -10,7 +10,7 @@
  * its amplitude in the continuum. A smaller R damps grazing waves, and waves trapped in slow beds, more. If it is too
  * small, jumps of d from point to point reflect, and waves in rough media grow.
  *
- * * alpha = v_max / (width spacing) / min(width, ALPHA_WIDTH) (1 - depth). Oscillations slower than alpha reflect, and
+ * alpha = v_max / (width spacing) / min(width, ALPHA_WIDTH) (1 - depth). Oscillations slower than alpha reflect, and
  * the integral over time of a pulse of one sign always does. So alpha must be small beside velocity over thickness
  * where d is great. Two things bound alpha below. With less alpha waves in rough media grow, most in thin layers. And
  * the adjoint (docs/GRADIENT.md) amplifies the rounding of float32 by up to d / alpha. */

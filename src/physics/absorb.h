@@ -32,8 +32,8 @@ typedef struct absorb_motion {
 /* Plans the layers of on->slab, without memory. `a` is zero-initialised. */
 void absorb_plan(absorb *a, const problem *on);
 /* Takes device memory for the layers of on->slab and sets all state to 0. weights: wx, wy, wz of the stencil, 1/m^2.
- * Takes nothing without absorbing faces. on->dev must outlive it; on->files is not used. Not collective. absorb_close
- * it, also after a failure. */
+ * Takes nothing without absorbing faces. on->dev must outlive it; on->files is not used. Not collective. Call
+ * absorb_close, also after a failure. */
 int absorb_open(absorb *a, const problem *on, const kernel_args *weights, absorb_motion motion, error *e);
 /* Enqueues on STREAM_BOUNDARY that bytes of device memory are set to 0. */
 int absorb_zero(absorb *a, char *to, size_t bytes, error *e);

@@ -20,8 +20,8 @@ typedef struct persistent {
 extern const kernel persistent_kernel;
 
 /* Takes the memory and finds the neighbours' fields. h: open. constants: the same for every launch. TRANSPORT_REFUSED
- * where the slab has neighbours, unless the transport is ipc and all neighbours are on this node. Not collective.
- * persistent_close it, also after a failure. */
+ * where the slab has neighbours, unless the transport is ipc and all neighbours are on this node. Not collective. Call
+ * persistent_close, also after a failure. */
 int persistent_open(persistent *p, halo *h, const kernel_args *constants, error *e);
 void persistent_close(persistent *p);
 

@@ -73,7 +73,7 @@ typedef struct stepper {
   step_phases phases;      /* of all passes, at the last stepper_sync */
 } stepper;
 
-/* Makes the events. stepper_close it, also after a failure. */
+/* Makes the events. Call stepper_close, also after a failure. */
 int stepper_open(stepper *s, error *e);
 /* Frees the events; all steps must be done. */
 void stepper_close(stepper *s);

@@ -20,8 +20,8 @@ enum watch_doing { WATCH_COMPUTE, WATCH_CHECK, WATCH_EXCHANGE, WATCH_AGREE, WATC
 typedef struct watchdog watchdog;
 
 /* Begins to watch; this rank is at first WATCH_NOT, after `step` steps. Where `seconds` is 0 *w is NULL, and the
- * functions below do nothing. Messages number ranks as in the run. Collective over `comm`, same error everywhere.
- * watchdog_close it, also after a failure. */
+ * functions below do nothing. Messages number ranks as in the run. Collective over `comm`, same error everywhere. Call
+ * watchdog_close, also after a failure. */
 int watchdog_open(watchdog **w, MPI_Comm comm, double seconds, int64_t step, error *e);
 
 /* Says what this rank does now, after `step` steps. Three atomic stores. */

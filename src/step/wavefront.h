@@ -23,7 +23,7 @@ typedef struct wavefront {
 int wavefront_most(const config *c, const kernel *k, int ranks, bool medium, run_log *log);
 
 /* Prepares passes of up to `depth` (2 or more) steps. The launches of `args` have these sizes and rules, and w->threads
- * compute. wavefront_close it, also after a failure. */
+ * compute. Call wavefront_close, also after a failure. */
 int wavefront_open(wavefront *w, const kernel_args *args, int depth, error *e);
 void wavefront_close(wavefront *w);
 
