@@ -52,7 +52,7 @@ void stop_say(const char *text);
 /* When the run ends by `most` or SLURM_JOB_END_TIME, s since stop_begin; INFINITY: never. A SLURM_JOB_END_TIME before
  * stop_begin is that of another job, or was prolonged: it does not count. */
 double stop_ends(double most);
-/* Is SLURM_JOB_END_TIME not after stop_begin? */
+/* Had SLURM_JOB_END_TIME passed at stop_begin? */
 bool stop_stale(void);
 /* "the wall time runs out" and by which limit: `most` or SLURM_JOB_END_TIME. Static. */
 const char *stop_wall_time(double most);

@@ -48,7 +48,7 @@ typedef struct transport {
   /* Begins a serial exchange, where neighbours may still use the field. NULL: the exchange needs no beginning. */
   int (*meet)(halo *h, error *e);
   void (*close)(halo *h); /* collective; also after a failed open. Both may be NULL: nothing to do */
-  size_t state_bytes;     /* of halo.state, which is zeros when the transport is opened */
+  size_t state_bytes;     /* bytes of halo.state, which is zeros at first */
   bool on_device;         /* first value of halo.on_device; open may change it */
   /* For --version: sets `text` to the library that the transport needs, or to why there is none. NULL: it needs
    * none. */
