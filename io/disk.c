@@ -28,7 +28,7 @@ static void disk_carry_field(message *m, request *r) {
   for (int i = 0; i < meta->fields; i++) frequencies += names[i].frequencies;
   message_array(m, &meta->frequencies, (size_t)frequencies * sizeof *meta->frequencies);
   if (meta->gradient) gradient_carry(m, &meta->gradient);
-  if (!meta->statistics || meta->measured) return; /* none, or the server receives them later */
+  if (!meta->statistics || meta->measured) return; /* there are none, or the server receives them later */
   field_statistics *s = message_array(m, &meta->statistics, sizeof *s);
   message_array(m, &s->histogram, (size_t)s->bins * sizeof *s->histogram);
 }
@@ -160,11 +160,11 @@ static bool disk_tell(const files *f) {
   return f->served && f->access->rank == 1;
 }
 
-/* The message must not change until it is sent. */
+/* Sends a request to the server. The message must not change until `sent` is complete. */
 static int disk_send(const files *f, const request *r, message *m, MPI_Request *sent, error *e) {
   request copy = *r;
   disk_carry(m, &copy);
-  /* The server waits for this, and the other ranks for the server. */
+  /* The server waits for the request, and the other ranks wait for the server. */
   if (m->failed || m->length > INT_MAX) {
     FAIL(e, OUT_OF_MEMORY, m->length, "a request to the data server");
     error_abort(e, f->comm);
@@ -173,8 +173,8 @@ static int disk_send(const files *f, const request *r, message *m, MPI_Request *
   return 0;
 }
 
-/* Performs a request under the HDF5 lock, since shots of a rank and the thread of their table share HDF5, which is for
- * one thread. Only the writers of traces and fields lock it themselves: most of their time is fsync. */
+/* Does this rank hold the HDF5 lock during a request? Shots of a rank and the thread of their table share HDF5, which
+ * is for one thread. Only the writers of traces and fields take the lock themselves: most of their time is fsync. */
 static bool disk_use_one(const files *f, const request *r) {
   const bool creates = r->kind == FILES_CREATE_FIELD || r->kind == FILES_CREATE_RECEIVERS,
              itself = creates || r->kind == FILES_WRITE_RECEIVERS ||
@@ -186,9 +186,9 @@ static int disk_do_together(const files *f, const request *r, error *e) {
   message m = {0};
   MPI_Request sent = MPI_REQUEST_NULL;
   hdf5_take();
-  field_io_start(); /* where HDF5 is for many threads, each has its own error printing */
+  field_io_start(); /* in a thread-safe HDF5 each thread has its own error printing */
   hdf5_give();
-  /* No lock from here on: its holder may be waiting for the server, which may be doing this request. */
+  /* No lock is taken from here on: its holder may be waiting for the server, which may be performing this request. */
   if (disk_tell(f)) TRY(disk_send(f, r, &m, &sent, e));
   disk_perform(f, r, e);
   const int rc = sent == MPI_REQUEST_NULL ? MPI_SUCCESS : mpi_wait(&sent, MPI_STATUS_IGNORE);
@@ -196,7 +196,7 @@ static int disk_do_together(const files *f, const request *r, error *e) {
   return e->id ? e->id : error_from_mpi(e, rc, "MPI_Isend");
 }
 
-/* Rank 0 creates files that other ranks have no part in yet. */
+/* Does this rank create files before other ranks have a part in them? Rank 0 does, without a server. */
 static bool disk_creates(const files *f) {
   return f->access && f->access->rank == 0 && !f->served;
 }
@@ -230,7 +230,7 @@ static int disk_heard(const files *f) {
 
 /* --- the folders ------------------------------------------------------------------------------------------------ */
 
-/* Does every rank see the folder of files PATH.*? Where none can be created, another check says so. */
+/* Does every rank see the folder of files PATH.*? Where no file can be created, another check reports the error. */
 static int disk_see_folder(const files *f, const named_path *p, bool *seen, error *e) {
   char probe[PATH_PROBE] = "";
   error ignored = {0};
@@ -255,12 +255,12 @@ const files_kind files_on_disk = {disk_do, disk_heard, disk_see};
 
 /* --- the server ------------------------------------------------------------------------------------------------- */
 
-/* The server's own data, for the whole or a part. */
+/* What the server needs for requests of all ranks or of a group. */
 typedef struct disk_server {
   const files *files;
-  slab slab; /* of the partition, with no planes */
+  slab slab; /* without planes */
   field_io io;
-  checkpoint from; /* open, or not */
+  checkpoint from; /* the open checkpoint, if any */
 } disk_server;
 
 static int disk_server_open(disk_server *s, const files *f, const config *c, error *e) {
@@ -270,11 +270,11 @@ static int disk_server_open(disk_server *s, const files *f, const config *c, err
   return files_field_io(f, &s->io, &s->slab, c, e);
 }
 
-/* The server's states: for all ranks and, after a split, for the parts. */
+/* The server's states: one for all ranks and, after a split, one for each part. */
 typedef struct disk_serving {
   disk_server whole, *parts; /* owned */
   files *files;              /* the parts', owned */
-  int count, passed;         /* parts; the signal that was passed on */
+  int count, passed;         /* number of parts; the signal that was passed on */
 } disk_serving;
 
 static disk_server *disk_server_of(disk_serving *s, int i) {
@@ -282,7 +282,7 @@ static disk_server *disk_server_of(disk_serving *s, int i) {
 }
 
 /* Waits for a request without keeping a core busy, and receives it. Returns the state of the part that sent it, NULL
- * after an error. Passes a signal on once. */
+ * after an error. Meanwhile passes the first signal on to the computing ranks. */
 static disk_server *disk_receive(disk_serving *s, int (*signalled)(void), message *m, error *e) {
   const double LONGEST = 2e-3; /* s */
   pace p = {.begin = clock_seconds()};
@@ -310,7 +310,7 @@ static disk_server *disk_receive(disk_serving *s, int (*signalled)(void), messag
   return error_from_mpi(e, rc, "receiving a request") ? NULL : disk_server_of(s, i);
 }
 
-/* The server's part in a request. The computing ranks have the same error, so it returns none. */
+/* Performs the server's part of a request. It returns no error, since the computing ranks have the same one. */
 static void disk_server_perform(disk_server *s, request *r) {
   const receivers_part none = {0};
   checkpoint_start start;

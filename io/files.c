@@ -26,9 +26,9 @@ int files_open(files *f, MPI_Comm all, enum io_kind mode, const files_kind *kind
   return files_open_access(f, mode == IO_AUTO || mode == IO_COLLECTIVE, e);
 }
 
-/* Opens the files of `count` computing ranks from `first` on, and of the server. Only these call it. */
+/* Opens the files of `count` computing ranks from `first` on, and of the server. Only those ranks call it. */
 static int files_open_part(const files *f, int first, int count, files *part, error *e) {
-  const int computing = f->served ? 1 : 0; /* rank of the first one in f->comm */
+  const int computing = f->served ? 1 : 0; /* rank of the first computing rank in f->comm */
   int ranges[2][3] = {{computing + first, computing + first + count - 1, 1}, {0, 0, 1}};
   MPI_Group all, mine, with_server;
   *part = (files){.kind = f->kind,

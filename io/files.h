@@ -18,23 +18,23 @@ struct request;
 /* What performs requests. */
 typedef struct files_kind {
   int (*perform)(const struct files *f, const struct request *r, error *e); /* files_do */
-  int (*heard)(const struct files *f);                                      /* files_signal; NULL: of none */
+  int (*heard)(const struct files *f); /* files_signal; NULL: no signals come */
   /* Sets *seen to false where not every rank sees the folders that the run writes into. NULL: there are none. */
   int (*see)(const struct files *f, const config *c, bool *seen, error *e);
 } files_kind;
 
 typedef struct files {
   const files_kind *kind;
-  void *context;     /* of the arrays */
+  void *context;     /* of a caller's arrays */
   MPI_Comm compute;  /* the computing ranks, in slab order; the server has none */
-  MPI_Comm comm;     /* the same, with the server, if there is one, before them: its rank 0 uses the files */
+  MPI_Comm comm;     /* the server, if there is one, then the computing ranks; rank 0 uses the files */
   bool served;       /* there is a data server */
-  bool server;       /* this rank is it */
-  int started;       /* all ranks of the run */
+  bool server;       /* this rank is the data server */
+  int started;       /* number of ranks in the run */
   io_access *access; /* of comm; owned */
 } files;
 
-/* Divides the ranks of `all`: with IO_SERVER the last one becomes the data server; a single rank is then exit 1.
+/* Divides the ranks of `all`. With IO_SERVER the last rank becomes the data server; a single rank is then exit 1.
  * Collective over `all`. */
 int files_open(files *f, MPI_Comm all, enum io_kind mode, const files_kind *kind, error *e);
 void files_close(files *f);
@@ -49,12 +49,14 @@ static inline int files_signal(void *context) {
  * run writes into. */
 int files_field_io(const files *f, field_io *io, const slab *slab, const config *c, error *e);
 
-/* Groups of computing ranks, so many each, in order; ranks that are left over belong to none. */
+/* Divides the computing ranks, in order, into `count` groups of `ranks` each. Ranks that are left over belong to no
+ * group. */
 typedef struct files_parts {
   int count, ranks;
 } files_parts;
-/* Gives each group its own files, which a data server serves too. *group: its `access` is NULL on ranks of no group.
- * *first: for the first rank alone. files_close them. Collective over the computing ranks of `f`, agreed. */
+/* Gives each group its own files, which a data server serves too. *group: the group's files; `access` is NULL on
+ * ranks of no group. *first: files of the first rank alone. Close both with files_close. Collective over the
+ * computing ranks of `f`, agreed. */
 int files_split(const files *f, files_parts parts, files *group, files *first, error *e);
 /* Performs FILES_SPLIT. The server joins all groups in order, so `opened` has an element for each group and one more.
  * On any other rank it has two: for its group's files, and for files of the first rank alone. */
@@ -89,7 +91,7 @@ enum request_kind {
   FILES_END,           /* files_dismiss */
 };
 
-/* Arguments that differ between ranks. The server has its own: no planes, no rows, its open checkpoint. */
+/* Arguments that differ between ranks. The server has no planes and no rows, but its own open checkpoint. */
 typedef struct request_own {
   const field_io *io;
   field_sink *sink;
@@ -126,7 +128,7 @@ typedef struct request {
   const receivers_meta *receivers;
   const checkpoint_place *place;
   const checkpoint_meta *checkpoint;
-  const checkpoint_array *arrays; /* count; the server has no rows of them */
+  const checkpoint_array *arrays; /* count; the server has no rows of the arrays */
   size_t answer_bytes;
   error ended; /* the run's result */
   request_own own;

@@ -1,16 +1,16 @@
-/* How ranks reach files, and what they have said of them. */
+/* How ranks reach files, and what is logged of inputs. */
 #include <sched.h>
 #include <string.h>
 #include "rows.h"
 #include "base/error_mpi.h"
 
 enum {
-  THREADS_MAX = 4,      /* of a rank that write blocks: more write no more, */
-  COMPRESSORS_MAX = 16, /* but compress more, and take in more of what is read */
+  THREADS_MAX = 4,      /* threads of a rank that write blocks; more are no faster */
+  COMPRESSORS_MAX = 16, /* threads that compress or read blocks */
   BLOCK_BYTES = 1 << 20 /* stays in a core's cache */
 };
 
-/* Cores of this rank. Each core that it may run on is divided among the ranks of `node` that may run there. */
+/* Counts the cores of this rank. Ranks of `node` that may run on the same core share it equally. */
 static int access_cores(MPI_Comm node, int *cores, error *e) {
   cpu_set_t mine;
   int users[CPU_SETSIZE];

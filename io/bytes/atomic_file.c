@@ -58,7 +58,8 @@ const char *path_step(const char *path, const char *extension, const char *file,
   errno = 0;
   *step = strtoll(file, &end, 10);
   if (errno || *step < 0 || strncmp(end, extension, strlen(extension))) return NULL;
-  snprintf(exact, sizeof exact, "%08" PRId64, *step); /* no other spelling of a number is one of ours */
+  snprintf(exact, sizeof exact, "%08" PRId64,
+           *step); /* files whose number is spelled otherwise are not ours */
   bool ours = strlen(exact) == (size_t)(end - file) && memcmp(exact, file, strlen(exact)) == 0;
   return ours ? end + strlen(extension) : NULL;
 }
@@ -97,11 +98,11 @@ static int atomic_file_sync(const char *path, int flags) {
   return rc;
 }
 
-/* Gives a file its name unless there is one of that name: EEXIST. Returns 0 or an errno. */
+/* Renames a file unless `path` exists. Returns 0 or an errno: EEXIST where it does. */
 static int atomic_file_rename_new(const char *temporary, const char *path) {
   if (link(temporary, path) == 0) return unlink(temporary) ? errno : 0;
   if (errno == EEXIST) return EEXIST;
-  if (access(path, F_OK) == 0) return EEXIST; /* a file system without links: next to as good */
+  if (access(path, F_OK) == 0) return EEXIST; /* a file system without links: almost as safe */
   return rename(temporary, path) ? errno : 0;
 }
 
@@ -120,7 +121,7 @@ int atomic_file_commit(const char *temporary, const char *path, bool *taken, err
   path_folder(path, folder);
   rc = atomic_file_sync(folder, O_DIRECTORY);
   if (rc == EINVAL || rc == EACCES)
-    rc = 0; /* some file systems cannot, and a folder may be writable but unreadable */
+    rc = 0; /* some file systems cannot sync a folder, and a folder may be writable but unreadable */
   return rc ? FAIL(e, FILE_WRITE, path, strerror(rc)) : 0;
 }
 
@@ -158,10 +159,11 @@ static void atomic_temporary_host(char host[HOST_TEXT]) {
 void temporary_name(char *temporary, size_t bytes, const char *name) {
   char host[HOST_TEXT];
   atomic_temporary_host(host);
-  snprintf(temporary, bytes, "%s.tmp.%s.%07ld", name, host, (long)getpid()); /* as long for all */
+  snprintf(temporary, bytes, "%s.tmp.%s.%07ld", name, host,
+           (long)getpid()); /* of one length for all processes */
 }
 
-/* True also for a zombie, which some containers keep for long. */
+/* Has the process ended? True also for a zombie, which some containers keep for long. */
 static bool atomic_process_ended(long pid) {
   char path[64], text[512] = "";
   if (kill((pid_t)pid, 0) && errno == ESRCH) return true;
@@ -189,7 +191,7 @@ static bool atomic_abandoned(const char *file, const char *ending) {
   return stat(file, &s) == 0 && S_ISREG(s.st_mode) && time(NULL) - s.st_mtime > ABANDONED_SECONDS;
 }
 
-/* The part of a file's name after PATH and one of the endings; NULL where it does not begin so. */
+/* The part of a name after PATH and one of the endings; NULL where the name does not begin with these. */
 static const char *atomic_after(const char *path, const char *const endings[], const char *file) {
   const char *rest = path_rest(path, file);
   for (; rest && *endings; endings++)
@@ -221,7 +223,7 @@ int path_make_folder(const char *path, bool dry, bool *missing, error *e) {
   path_folder(path, folder);
   if (mkdir(folder, 0777) && errno != EEXIST) /* another run may have made it just now */
     return FAIL(e, FILE_WRITE, folder, strerror(errno));
-  atomic_file_sync(ground, O_DIRECTORY); /* where it can be */
+  atomic_file_sync(ground, O_DIRECTORY); /* where the file system can */
   return 0;
 }
 
@@ -232,8 +234,8 @@ int path_probe(named_path p, char probe[PATH_PROBE], error *e) {
   if (!*base || strcmp(base, ".") == 0 || strcmp(base, "..") == 0)
     return FAIL(e, PATH_UNUSABLE, p.key, path, "expected the beginning of a file name, not a folder");
   const bool missing = path_ground(path, p.of_shot ? 2 : 1, folder);
-  /* Only a try finds all: permissions, read-only mounts, quotas, names too long. */
-  if (missing) snprintf(place, sizeof place, "%s/%s", folder, base); /* where a folder is to be made */
+  /* Only creating a file finds every obstacle: permissions, read-only mounts, quotas, names too long. */
+  if (missing) snprintf(place, sizeof place, "%s/%s", folder, base); /* the folder is made later */
   TRY(path_step_name(name, missing ? place : path, 0, ".hdf", e));
   temporary_name(probe, PATH_PROBE, name);
   memset(probe + strlen(probe) - 6, 'X', 6); /* for mkstemp */

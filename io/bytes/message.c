@@ -4,7 +4,7 @@
 #include "base/error_mpi.h"
 #include "base/numbers.h"
 
-enum { ALIGN = 8 /* everything begins at a multiple, so that numbers can be read in place */ };
+enum { ALIGN = 8 /* each value begins at a multiple, so that numbers can be read in place */ };
 
 static bool message_grow(message *m, size_t length) {
   if (length <= m->capacity) return true;
@@ -25,7 +25,7 @@ static char *message_place(message *m, size_t bytes) {
   }
   if (!message_grow(m, at + padded)) m->failed = true;
   if (m->failed) return NULL;
-  if (padded) memset(m->bytes + at, 0, padded); /* of nothing, m->bytes may be NULL */
+  if (padded) memset(m->bytes + at, 0, padded); /* for 0 bytes, m->bytes may be NULL */
   m->length += padded;
   return m->bytes + at;
 }
@@ -57,10 +57,11 @@ int message_broadcast(void *bytes, size_t count, MPI_Comm comm, error *e) {
   enum { MOST = 1 << 30 /* at once: MPI counts in an int */ };
   int ranks;
   MPI_TRY(e, MPI_Comm_size(comm, &ranks));
-  if (ranks == 1) return 0; /* several threads of it may be here */
+  if (ranks == 1) return 0; /* several threads of the only rank may be here */
   for (size_t at = 0; at < count; at += MOST) {
     const int piece = (int)(count - at < MOST ? count - at : MOST);
-    MPI_AWAIT(e, MPI_Ibcast((char *)bytes + at, piece, MPI_BYTE, 0, comm, &request)); /* perhaps long */
+    MPI_AWAIT(e,
+              MPI_Ibcast((char *)bytes + at, piece, MPI_BYTE, 0, comm, &request)); /* the wait may be long */
   }
   return 0;
 }

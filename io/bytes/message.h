@@ -19,16 +19,16 @@ typedef struct message {
 
 /* A value that is sent as it lies in memory. */
 void message_value(message *m, void *value, size_t bytes);
-/* The array that a pointer points to; `pointer` is the pointer's address. Reading sets the pointer to a place in the
- * message, which must outlive it and may be changed. Returns the pointer. */
+/* The array that a pointer points to; `pointer` is the address of that pointer. Reading sets the pointer to a place
+ * in the message. So the message must outlive the pointer; the array may be changed. Returns the pointer. */
 void *message_array(message *m, void *pointer, size_t bytes);
 /* A text, which may be NULL; likewise. */
 void message_text(message *m, const char **text);
 
 /* Every rank gets rank 0's bytes, any number of them. Collective over `comm`. */
 int message_broadcast(void *bytes, size_t count, MPI_Comm comm, error *e);
-/* Every rank of `comm` gets rank 0's message, and all of them, rank 0 as well, read it from the beginning. The others' must
- * be empty. Collective, agreed. */
+/* Sends rank 0's message to every rank of `comm`. All ranks, rank 0 too, then read it from the beginning. Other
+ * ranks' messages must be empty. Collective, agreed. */
 int message_to_all(message *m, MPI_Comm comm, error *e);
 void message_free(message *m);
 

@@ -16,8 +16,8 @@
 #include "base/thread.h"
 
 enum {
-  WRITTEN_BACK = 64 << 10, /* bytes of a piece for which the system starts writing to disk at once */
-  LARGE_BYTES = 256 << 20, /* at most for the blocks of all threads */
+  WRITTEN_BACK = 64 << 10, /* bytes from which on the system starts to write a piece to disk at once */
+  LARGE_BYTES = 256 << 20, /* bytes that the blocks of all threads may take */
   ROWS_TAG = 7301,
 };
 
@@ -29,7 +29,7 @@ typedef struct rows_moving {
   const row_file *f;
   row_part *parts;
   int count;
-  bool requests;            /* sends its blocks to rank 0, which alone uses the file */
+  bool requests;            /* this rank moves its blocks through rank 0, which alone uses the file */
   char *held;               /* rank 0: a block of another rank; owned */
   size_t bytes, most_bytes; /* of the largest block in memory; of the largest in the file */
   int64_t blocks;           /* of all parts */
@@ -43,8 +43,8 @@ typedef struct rows_moving {
 
 typedef struct rows_worker {
   rows_moving *m;
-  char *buffer;           /* a block as it is in the file; owned, as are */
-  char *plain, *shuffled; /* for deflate: a row, and its bytes shuffled */
+  char *buffer;           /* a block as it is in the file; owned */
+  char *plain, *shuffled; /* for deflate: a block, and the bytes of a row shuffled; owned */
 } rows_worker;
 
 /* Rows of one block of this part. */
@@ -108,7 +108,7 @@ int row_file_get(const row_file *f, uint64_t at, void *values, size_t bytes, err
 
 int rows_all(const io_access *w, bool mine, bool *all, error *e) {
   *all = mine;
-  if (w->ranks == 1) return 0; /* several of its threads may call this at once */
+  if (w->ranks == 1) return 0; /* several threads of the only rank may be here */
   MPI_AWAIT(e, MPI_Iallreduce(&mine, all, 1, MPI_C_BOOL, MPI_LAND, w->comm, &request));
   return 0;
 }
@@ -160,13 +160,14 @@ static int rows_pass(const rows_moving *m, int rank, bool send, void *bytes, siz
   return 0;
 }
 
-/* A request to write bytes, which follow, at a place of the file, or to read them. Also the answer, which the bytes
- * read follow. */
+/* A request to rank 0: to write the bytes that follow at a place of the file, or to read bytes there. The answer has
+ * the same form; bytes that were read follow it. */
 typedef struct rows_request {
-  uint64_t at, bytes; /* bytes = 0: the last request, which has no answer, or the answer after a failure */
+  uint64_t at, bytes; /* bytes = 0: in a request, the last one, without an answer; in an answer, a failure */
 } rows_request;
 
-/* Asks rank 0 to write `buffer`, or to read into it. -1: rank 0 has failed, and says so when the ranks agree. */
+/* Asks rank 0 to write `buffer`, or to read into it. Returns -1 where rank 0 has failed: its error comes when the
+ * ranks agree. */
 static int rows_rank0_moves(rows_moving *m, uint64_t at, void *buffer, size_t bytes, error *e) {
   rows_request r = {at, bytes};
   TRY(rows_pass(m, 0, true, &r, sizeof r, e));
@@ -177,7 +178,7 @@ static int rows_rank0_moves(rows_moving *m, uint64_t at, void *buffer, size_t by
   return m->f->write ? 0 : rows_pass(m, 0, false, buffer, bytes, e);
 }
 
-/* Waits for a request and returns its rank. */
+/* Waits for a request and returns the rank that sent it. */
 static int rows_next_rank(const rows_moving *m, int *rank, error *e) {
   const double LONGEST = 500e-6; /* s */
   pace p = {.begin = clock_seconds()};
@@ -225,7 +226,8 @@ static int rows_move_room(const rows_worker *w, uint64_t at, size_t bytes, error
   return (w->m->requests ? rows_rank0_moves : rows_use_file)(w->m, at, w->buffer, bytes, e);
 }
 
-/* One row, as HDF5's filters shuffle and deflate make it of float32: all first bytes, all second ones ... */
+/* Writes one row as HDF5's filters shuffle and deflate do: compressed, all first bytes of the float32 values first,
+ * then all second ones, and so on. */
 static int rows_write_packed(const rows_worker *w, uint64_t at, const char *row, size_t bytes, error *e) {
   const size_t count = bytes / sizeof(float);
   uLongf size = w->m->most_bytes;
@@ -270,7 +272,8 @@ static int rows_read_block(const rows_worker *w, const row_part *p, int64_t row,
   return p->move ? p->move(p->context, row, rows, w->buffer, e) : 0;
 }
 
-/* Blocks are taken in order. So all blocks before a failed one are moved, and the first failure is known. */
+/* Notes a failed block. Blocks are taken in order, so all blocks before it are moved, and the first failure is
+ * known. */
 static void rows_failed(rows_moving *m, int64_t block, const error *e) {
   pthread_mutex_lock(&m->lock);
   if (block < m->failed) {
@@ -316,7 +319,7 @@ static void *rows_main(void *argument) {
 static int rows_workers(const rows_moving *m) {
   const size_t most = m->bytes ? LARGE_BYTES / m->bytes : 1;
   int count = m->f->deflate || !m->f->write ? m->access->compressors : m->access->threads;
-  if (m->requests) return 1; /* it calls MPI */
+  if (m->requests) return 1; /* the worker calls MPI */
   if ((size_t)count > most) count = most ? (int)most : 1;
   if (count > m->blocks) count = m->blocks ? (int)m->blocks : 1;
   return count;

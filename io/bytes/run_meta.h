@@ -6,7 +6,7 @@
 
 /* Root attributes. Texts may be NULL: empty. It owns nothing. */
 typedef struct run_meta {
-  int64_t step;            /* that the run has done */
+  int64_t step;            /* the step that the run has reached */
   double time, dt;         /* s; jacobi: a step is one unit of time */
   int mpi_ranks;           /* all that were started */
   const char *config_text; /* the effective config */

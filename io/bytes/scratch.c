@@ -7,7 +7,8 @@
 #include <unistd.h>
 #include "atomic_file.h"
 
-/* Creates a file that has lost its name, which a kill in between leaves to the next run; or -1. */
+/* Creates a file and removes its name; -1 after a failure. A kill between the two leaves the file for the next run to
+ * delete. */
 static int scratch_create(const char *path) {
   char folder[FILE_NAME], base[2 * FILE_NAME], name[sizeof base + TEMPORARY_ENDING];
   const char *slash = strrchr(path, '/');
@@ -21,7 +22,7 @@ static int scratch_create(const char *path) {
   return fd;
 }
 
-/* Reserves its disk space; returns an errno. On a network file system only fsync finds a full disk. */
+/* Reserves disk space for the file; returns 0 or an errno. On a network file system only fsync finds a full disk. */
 static int scratch_reserve(int fd, size_t bytes) {
   int rc;
   while ((rc = posix_fallocate(fd, 0, (off_t)bytes)) == EINTR) continue;

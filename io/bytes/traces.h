@@ -1,6 +1,6 @@
-/* How traces lie in memory, or in a file in place of it: in blocks of some traces, one after the other, in each
- * sample after sample. So a row of samples is a few pieces, and whole traces are near each other: none of both reads
- * all of a file. */
+/* How traces lie in memory, or in a file in place of it: in blocks of some traces. A block has sample after sample,
+ * each of all its traces. So one sample of all traces is a few pieces, and a whole trace lies within one block.
+ * Reading either does not read all of a file. */
 #ifndef STENCIL_TRACES_H
 #define STENCIL_TRACES_H
 
@@ -10,11 +10,11 @@
 typedef struct traces {
   float *x;
   int64_t samples, count; /* samples of each trace; traces */
-  int64_t width;          /* traces of a block, at least 1; the last one may have fewer */
-  int64_t capacity;       /* samples that it can hold */
+  int64_t width;          /* traces of a block, at least 1; the last block may have fewer */
+  int64_t capacity;       /* samples of each trace that fit */
 } traces;
 
-/* Traces of the block that trace i is in: from one sample of it to the next there are so many floats. */
+/* Number of traces in the block of trace i: so many floats from one sample of a trace to the next. */
 static inline int64_t traces_apart(const traces *t, int64_t i) {
   const int64_t left = t->count - i / t->width * t->width;
   return left < t->width ? left : t->width;
@@ -24,7 +24,7 @@ static inline float *traces_at(const traces *t, int64_t sample, int64_t i) {
   return t->x + i / t->width * t->width * t->capacity + sample * traces_apart(t, i) + i % t->width;
 }
 
-/* *at: a sample of trace i; returns how many of those after it, itself too, follow each other there. */
+/* *at: the place of a sample of trace i. Returns how many traces, from i on, have that sample in one piece. */
 static inline int64_t traces_piece(const traces *t, int64_t sample, int64_t i, float **at) {
   *at = traces_at(t, sample, i);
   return traces_apart(t, i) - i % t->width;

@@ -1,13 +1,13 @@
 /* Checkpoints: the complete state of a run in one file, PATH.SSSSSSSS.h5 (step, eight digits or more), as global
- * arrays, so that a run goes on from it on any number of ranks and any backend.
+ * arrays. So a run goes on from a checkpoint on any number of ranks and any backend.
  *
- * A file appears under its name only when it is whole and durable, and only then are the oldest ones deleted. It is an
- * HDF5 file with a user block of 4096 bytes, the header, which says where the arrays are; each is one contiguous block.
- * Every rank writes and reads its own rows (rows.h). Each row has a checksum, and the header holds one of all the rest:
- * a file of which any byte has changed is refused.
+ * A file appears under its name only when it is whole and durable, and only then are the oldest ones deleted. It is
+ * an HDF5 file. Its user block of 4096 bytes is the header, which says where the arrays are; each array is one
+ * contiguous block. Every rank writes and reads its own rows (rows.h). Each row has a checksum, and the header holds
+ * a digest of all the rest, so a file with any changed byte is refused.
  *
- * Functions that take an io_access, or an open checkpoint unless they say otherwise, are collective over it, and return
- * the same error on every rank. */
+ * Functions that take an io_access or an open checkpoint are collective over it, unless they say otherwise. They
+ * return the same error on every rank. */
 #ifndef STENCIL_CHECKPOINT_H
 #define STENCIL_CHECKPOINT_H
 
@@ -19,14 +19,14 @@ enum { CHECKPOINT_ARRAYS = NEW_FILE_ARRAYS };
 
 enum checkpoint_type { CHECKPOINT_FLOAT, CHECKPOINT_INT64, CHECKPOINT_TYPES };
 
-/* An array and this rank's part of it; to write it the source is needed, to read it the sink. Name, type and shape are
- * the same on all ranks. A row is what one index of the first axis means: a plane, all samples of a receiver. */
+/* An array and this rank's part of it. Writing needs `source`, reading `sink`. Name, type and shape are the same on
+ * all ranks. A row is what one index of the first axis means: a plane, all samples of a receiver. */
 typedef struct checkpoint_array {
   char name[32]; /* without blanks */
   enum checkpoint_type type;
   int axes;         /* 1 to 3 */
-  int64_t shape[3]; /* slowest axis first; any may be 0; axes that the array lacks are */
-  uint64_t at;      /* in a file: its first byte; 0 where it has none */
+  int64_t shape[3]; /* slowest axis first; any may be 0; 0 for axes that the array lacks */
+  uint64_t at;      /* its first byte in the file; 0: it has no values */
 
   /* This rank's rows. In writing, the ranks' rows together are all of the array's, each once; a rank may have none.
    * In reading, any rows; several ranks may read the same ones. */
@@ -46,15 +46,16 @@ typedef struct checkpoint_meta {
 
 /* The owner and the age of a checkpoint. The header holds it. */
 typedef struct checkpoint_mark {
-  uint64_t run;       /* a restart takes over that of its checkpoint */
-  uint64_t process;   /* of the process that wrote it */
-  int64_t generation; /* later ones under a path have greater ones; -1: the header cannot be read */
+  uint64_t run;     /* of the run; a restart takes over that of its checkpoint */
+  uint64_t process; /* of the process that wrote it */
+  int64_t
+      generation; /* greater in files that were written later under a path; -1: the header cannot be read */
 } checkpoint_mark;
 
 typedef struct checkpoint_place {
   const char *path;     /* files are PATH.SSSSSSSS.h5 */
   int keep;             /* this many of the run's newest stay, at least 1 */
-  checkpoint_mark self; /* checkpoint_begin's; zeros: of a run without a number */
+  checkpoint_mark self; /* from checkpoint_begin; zeros: the run has no number */
 } checkpoint_place;
 
 /* Writes a checkpoint, then deletes the run's oldest beyond `keep`, in the order of writing: a run may have gone back
@@ -72,10 +73,10 @@ typedef struct checkpoint {
   int64_t step;
   double time, dt;
   checkpoint_mark mark;
-  int fd;      /* of the ranks that use files, or -1 */
-  bool direct; /* every rank does */
+  int fd;      /* the file, open on ranks that use it; -1: it is not open */
+  bool direct; /* every rank has the file open */
   int count;
-  checkpoint_array arrays[CHECKPOINT_ARRAYS]; /* but for the ranks' parts */
+  checkpoint_array arrays[CHECKPOINT_ARRAYS]; /* without the ranks' parts */
   message held;                               /* what rank 0 sent of the file; the next two point into it */
   uint64_t *sums;                             /* checksums of all rows */
   const char *keys;                           /* the fingerprint */
@@ -88,7 +89,7 @@ typedef void checkpoint_skipped(void *context, const char *reason);
 typedef struct checkpoint_search {
   const char *file;            /* the file to open; NULL: the newest of `path` that can be opened */
   const char *path;            /* of PATH.*.h5; the newest was written last */
-  int64_t before;              /* only those written before this generation; negative: all */
+  int64_t before;              /* only files of earlier generations than this; negative: all */
   checkpoint_skipped *skipped; /* or NULL */
   void *context;
 } checkpoint_search;
@@ -102,29 +103,30 @@ int checkpoint_open(checkpoint *c, io_access *access, const checkpoint_search *s
 typedef struct checkpoint_start {
   checkpoint_mark self; /* for checkpoint_place */
   int moved, number;    /* files moved aside, as PATH.old<number>.SSSSSSSS.h5 */
-  int64_t newest;       /* step of the newest of them; -1: none of them is a checkpoint */
-  int others;           /* files that stay though they are not of this run */
+  int64_t newest;       /* step of the newest file moved; -1: it is no checkpoint */
+  int others;           /* files of other runs, which stay */
 } checkpoint_start;
 
-/* Begins to write a run's checkpoints under `path`. It is the run that wrote `from`; NULL: a new one, which
- * moves aside all that is there already. With `from`, checkpoint_write moves one of another run aside
- * where it needs its name. A kill on the way loses nothing: each file has one name or the other. */
+/* Begins to write a run's checkpoints under `path`. The run is the one that wrote `from`; NULL: a new one, which
+ * moves all files there aside. With `from`, checkpoint_write moves another run's file aside where it needs that name.
+ * A kill on the way loses nothing: each file has one name or the other. */
 int checkpoint_begin(io_access *access, const char *path, const checkpoint *from, checkpoint_start *start,
                      error *e);
 
-/* Exit 2, naming file, key, expected and found, unless the fingerprint is this one, in any order. Not collective. */
+/* Exit 2, naming file, key, expected and found, unless the fingerprint has these keys and values, in any order. Not
+ * collective. */
 int checkpoint_match(const checkpoint *c, const char *keys, error *e);
 
-/* Does its fingerprint have this key? Not collective. */
+/* Does the fingerprint of `c` have this key? Not collective. */
 bool checkpoint_has_key(const checkpoint *c, const char *key);
 
-/* NULL where there is none of this name. Not collective. */
+/* NULL where no array has this name. Not collective. */
 const checkpoint_array *checkpoint_find_array(const checkpoint *c, const char *name);
 
 /* Reads this rank's parts of arrays into their sinks and compares each row with its checksum. Damage is exit 2
  * (CHECKPOINT_DAMAGED) and names array and row. A missing array, or another shape or type, is exit 2 too. */
 int checkpoint_read(const checkpoint *c, const checkpoint_array *arrays, int count, error *e);
-/* Reads and compares all there is, each row on one rank. */
+/* Reads all arrays and compares them with their checksums, each row on one rank. */
 int checkpoint_verify(const checkpoint *c, error *e);
 
 void checkpoint_close(checkpoint *c);

@@ -52,7 +52,7 @@ static bool header_parse_array(const char **text, checkpoint_array *a) {
   return false;
 }
 
-/* False where the block is no header at all; of one of another format, only `format` is known. */
+/* Returns false where the block is no header. Of a header of another format only `format` is set. */
 static bool header_parse(const char block[CHECKPOINT_HEADER], checkpoint_header *s, int *format,
                          uint64_t *digest) {
   char text[CHECKPOINT_HEADER + 1] = "";
@@ -116,7 +116,7 @@ checkpoint_mark checkpoint_read_mark(const char *file) {
   return e.id ? (checkpoint_mark){.generation = -1} : s.mark;
 }
 
-/* The bytes from `from` to `to`. */
+/* Adds the bytes from `from` to `to` to the digest. */
 static int header_sum(const row_file *f, uint64_t from, uint64_t to, XXH3_state_t *sum, error *e) {
   char *block;
   TRY(ALLOC(e, block, READ_BYTES, "a block of a checkpoint"));
@@ -133,7 +133,7 @@ static int header_by_place(const void *a, const void *b) {
   return x->at < y->at ? -1 : x->at > y->at;
 }
 
-/* The digest of the header, without itself, and of all that lies before, between and behind the arrays. */
+/* Digests the header, with 0 as its digest, and all bytes before, between and behind the arrays. */
 static int header_digest(const row_file *f, const checkpoint_header *s, uint64_t *digest, error *e) {
   char block[CHECKPOINT_HEADER];
   checkpoint_array arrays[CHECKPOINT_ARRAYS];

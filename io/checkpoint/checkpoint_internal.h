@@ -26,17 +26,17 @@ typedef struct checkpoint_header {
 /* Names of the types in the header. */
 extern const char *const CHECKPOINT_TYPE_NAMES[CHECKPOINT_TYPES];
 
-/* Bytes of that many rows of an array; UINT64_MAX for more than that. */
+/* Bytes of that many rows of an array; UINT64_MAX where they are more. */
 uint64_t checkpoint_bytes(const checkpoint_array *s, int64_t rows);
-/* Rows that have values, and so sums. */
+/* Rows that have values, and so checksums. */
 int64_t checkpoint_rows(const checkpoint_array *s);
 
-/* Opens `file` and reads its header: foreign or of another format is exit 2. *fd, negative or open, is the caller's. */
+/* Opens `file` and reads its header; exit 2 where the file is foreign or of another format. The caller closes *fd
+ * unless it is negative. */
 int checkpoint_read_header(const char *file, checkpoint_header *s, int *fd, error *e);
 /* Exit 2 unless the file is as long as it was written, and all bytes but those of the arrays are the same. */
 int checkpoint_check_header(const char *file, int fd, const checkpoint_header *s, error *e);
-/* The mark in the header of `file`, which is not compared with the rest; generation -1 where there is none to be
- * read. */
+/* Reads the mark in the header of `file`, without checking the header. Generation -1: it cannot be read. */
 checkpoint_mark checkpoint_read_mark(const char *file);
 /* Writes the header of an open file that is otherwise complete and will be called `name`. Fills s->bytes. */
 int checkpoint_write_header(const char *name, int fd, checkpoint_header *s, error *e);
@@ -51,8 +51,8 @@ typedef struct checkpoint_entry {
 typedef struct checkpoint_list {
   checkpoint_entry *entries; /* newest first; owned */
   int count;
-  int64_t newest; /* its generation; 0 where none is known */
-  int aside;      /* the greatest number of those that have been moved aside, or 0 */
+  int64_t newest; /* generation of the newest; 0 where none is known */
+  int aside;      /* the greatest N of files PATH.oldN, or 0 */
 } checkpoint_list;
 
 /* All checkpoints, whatever their state. A folder that is not there holds none. Free with checkpoint_list_free. */

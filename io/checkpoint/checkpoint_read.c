@@ -1,5 +1,5 @@
-/* Going on from a checkpoint: rank 0 finds it and compares what surrounds its arrays with the header; each rank then
- * reads its rows of the arrays, and compares those. */
+/* Going on from a checkpoint. Rank 0 finds the file and compares what surrounds the arrays with the header. Each rank
+ * then reads its rows of the arrays and compares them with their checksums. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -22,7 +22,7 @@ static int64_t read_sum_count(const checkpoint *c) {
   return rows;
 }
 
-/* The sums, then the fingerprint. */
+/* Reads the checksums, then the fingerprint. */
 static int read_held(checkpoint *c, const checkpoint_header *s, error *e) {
   const row_file f = {.name = c->name, .fd = c->fd, .checkpoint = true};
   const size_t sums = (size_t)read_sum_count(c) * sizeof *c->sums, bytes = sums + s->keys_bytes + 1;
@@ -53,7 +53,8 @@ static int read_open_newest(checkpoint *c, const checkpoint_search *search, mess
   checkpoint_list list;
   char file[FILE_NAME];
   checkpoint_list_files(&list, search->path, e);
-  /* Checkpoints of unknown age are last in the list but first here: unusable, but one may have been the newest. */
+  /* Checkpoints of unknown age are last in the list but first here. They are unusable, but one may have been the
+   * newest. */
   int unknown = list.count;
   while (unknown > 0 && list.entries[unknown - 1].mark.generation < 0) unknown--;
   for (int i = 0; i < list.count && !e->id; i++) {
@@ -89,7 +90,7 @@ static int read_broadcast(checkpoint *c, error *e) {
   message_array(&c->held, &c->sums, c->held.length);
   c->keys = (const char *)(c->sums + read_sum_count(c));
   if (c->access->rank > 0 && c->access->together) c->fd = open(c->name, O_RDONLY | O_CLOEXEC);
-  return rows_all(c->access, c->fd >= 0, &c->direct, e); /* else rank 0 reads for them */
+  return rows_all(c->access, c->fd >= 0, &c->direct, e); /* where a rank has no file, rank 0 reads for all */
 }
 
 /* Every rank reports the files that rank 0 has skipped. */

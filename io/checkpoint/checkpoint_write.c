@@ -21,11 +21,12 @@ static uint64_t checkpoint_write_number(void) {
   return number;
 }
 
-/* Rank 0: all files of the list get one number, unless another run that begins at the same time has taken it. */
+/* Rank 0 moves all files of the list aside. They get one number, unless another run that begins at the same time has
+ * taken it. */
 static int checkpoint_write_move_all(const checkpoint_list *list, const char *path, checkpoint_start *start,
                                      error *e) {
   if (list->count && list->entries[0].mark.generation >= 0) start->newest = list->entries[0].step;
-  /* The newest last: a kill on the way leaves it where it is looked for. */
+  /* The newest is moved last, so that after a kill on the way a restart still finds it. */
   for (int i = list->count - 1; i >= 0; i--) {
     TRY(checkpoint_move_aside(path, list->entries[i].step, &start->number, e));
     start->moved++;
@@ -95,8 +96,9 @@ typedef struct checkpoint_content {
   checkpoint_header *header;
 } checkpoint_content;
 
-/* A new_file_content: all but the arrays' values, their sums and the header; their space is taken. Fills the header,
- * whose arrays are described, but for its mark and bytes. Nothing reads a checkpoint through HDF5. */
+/* A new_file_content: writes all but the values of the arrays, their checksums and the header, for which it takes
+ * space. Fills the header except its mark and bytes; the arrays are described there already. Nothing reads a
+ * checkpoint through HDF5. */
 static void checkpoint_write_content(new_hdf5 *to, new_file *f, const void *context) {
   const checkpoint_content *content = context;
   const char *keys = content->meta->keys;
@@ -142,7 +144,7 @@ static int checkpoint_write_parts(checkpoint_writer *w, error *e) {
   return e->id;
 }
 
-/* Adds up what the ranks have for each row, on rank 0. */
+/* Sums w->sums over the ranks, on rank 0. */
 static int checkpoint_write_add(checkpoint_writer *w, error *e) {
   const void *from = w->access->rank ? w->sums : MPI_IN_PLACE;
   MPI_AWAIT(e, MPI_Ireduce(from, w->sums, (int)w->rows, MPI_UINT64_T, MPI_SUM, 0, w->access->comm, &request));
@@ -165,7 +167,7 @@ static int checkpoint_write_check(checkpoint_writer *w, error *e) {
 
 /* --- the file --- */
 
-/* Rank 0: everything up to the first row. */
+/* Rank 0 does all that precedes the first row. */
 static int checkpoint_write_begin(checkpoint_writer *w, const checkpoint_meta *m, error *e) {
   const char *path = w->place->path;
   const checkpoint_content content = {m, &w->header};
@@ -191,12 +193,12 @@ static int checkpoint_write_rename(const checkpoint_writer *w, int64_t step, err
   return e->id;
 }
 
-/* Rank 0: the sums and the header; after a failure, only tidies up. */
+/* Rank 0 writes the checksums and the header, and renames the file; after a failure it only removes the file. */
 static int checkpoint_write_finish(checkpoint_writer *w, int64_t step, error *e) {
   const row_file f = {.name = w->file.name, .fd = w->file.fd};
   if (!e->id && !row_file_put(&f, w->header.sums_at, w->sums, (size_t)w->rows * sizeof *w->sums, e))
     checkpoint_write_header(w->file.name, w->file.fd, &w->header, e);
-  rows_close_new(&w->file, false, e); /* taking the name makes it durable */
+  rows_close_new(&w->file, false, e); /* the rename makes it durable */
   if (e->id)
     new_file_drop(&w->file, e);
   else if (!e->id && !checkpoint_write_rename(w, step, e))
@@ -204,7 +206,7 @@ static int checkpoint_write_finish(checkpoint_writer *w, int64_t step, error *e)
   return e->id;
 }
 
-/* Rank 0 has begun. Collective. */
+/* All ranks write their rows into the file that rank 0 has created. Collective. */
 static int checkpoint_write_rows(checkpoint_writer *w, error *e) {
   rows_open_new(w->access, &w->file, e);
   for (int i = 0; i < w->header.count; i++) w->parts[i].at = w->file.plan.at[i];

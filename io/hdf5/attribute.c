@@ -79,7 +79,7 @@ void attribute_run(new_hdf5 *f, const run_meta *m) {
 
 /* --- reading ------------------------------------------------------------------------------------------------------ */
 
-/* Opens it. How many values it has; 0: there is none; -1: HDF5 says `why`. */
+/* Opens an attribute. Returns how many values it has; 0: it does not exist; -1: HDF5 failed, and `why` says why. */
 static int attribute_open(hid_t object, const char *name, hid_t *attribute, hid_t *type,
                           char why[HDF5_TEXT]) {
   *attribute = *type = H5I_INVALID_HID;

@@ -1,11 +1,11 @@
-/* The one writer of datasets: each says which axes it has, as HDF5's dimension scales, its units and what it is. Readers of
- * netCDF find them. */
+/* The one writer of datasets. Each dataset has axes, as HDF5's dimension scales, units and a long name, which readers
+ * of netCDF find. */
 #include <hdf5_hl.h>
 #include <stdlib.h>
 #include <string.h>
 #include "io_internal.h"
 
-/* The list that a dataset is created with. */
+/* Makes the property list that a dataset is created with. */
 static hid_t dataset_list(const new_dataset *d) {
   /* HDF5 wants texts of variable length filled. */
   const H5D_fill_time_t fill = H5Tis_variable_str(d->type) > 0 ? H5D_FILL_TIME_ALLOC : H5D_FILL_TIME_NEVER;
@@ -34,7 +34,8 @@ static hid_t dataset_create(new_hdf5 *f, const new_dataset *d) {
   return dataset;
 }
 
-/* HDF5 clears the memory in which it converts types: by default a MiB for each dataset, however small. */
+/* Writes the values. HDF5 clears the memory in which it converts types: by default a MiB for each dataset, however
+ * small. */
 static void dataset_put(new_hdf5 *f, hid_t dataset, const new_dataset *d) {
   const size_t CONVERTED = 16384;
   const hid_t transfer = H5Pcreate(H5P_DATASET_XFER);

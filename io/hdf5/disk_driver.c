@@ -77,7 +77,7 @@ static herr_t disk_read(H5FD_t *base, H5FD_mem_t type, hid_t transfer, haddr_t a
   const disk_file *f = (const disk_file *)base;
   const row_file file = {.name = f->to->name, .fd = f->fd};
   const haddr_t there = at >= f->eof ? 0 : f->eof - at < size ? f->eof - at : size;
-  memset(to, 0, size); /* else the bytes are allocated but not written, or not written after a failure */
+  memset(to, 0, size); /* for bytes that are allocated but not written, or not written after a failure */
   if (!f->to->failure.id) row_file_get(&file, at, to, there, &f->to->failure);
   return 0;
 }
@@ -92,7 +92,7 @@ static herr_t disk_write(H5FD_t *base, H5FD_mem_t type, hid_t transfer, haddr_t 
   return 0;
 }
 
-/* Brings the file to the length that HDF5 has allocated. Taking the space now, by fallocate, would keep all ranks waiting for
+/* Brings the file to the length that HDF5 has allocated. fallocate would take the space now, while all ranks wait for
  * one: on a tmpfs it takes longer than their writes. */
 static herr_t disk_truncate(H5FD_t *base, hid_t transfer, hbool_t closing) {
   (void)transfer, (void)closing;
@@ -124,7 +124,7 @@ static const H5FD_class_t disk_class = {
     .fl_map = H5FD_FLMAP_DICHOTOMY,
 };
 
-/* The access list of a file. The driver is counted: the list keeps it. */
+/* Makes the access list of a file. HDF5 counts the uses of a driver, so the list keeps the driver registered. */
 static bool disk_open_access(new_hdf5 *f) {
   enum { ALIGNED_BYTES = 1 << 16, PAGE_BYTES = 4096 };
   hid_t driver = H5FDregister(&disk_class);
@@ -156,8 +156,8 @@ int new_hdf5_failed(const new_hdf5 *f, error *e) {
   return e->id;
 }
 
-/* H5Fclose drops the file's reference to its driver and only then calls it (H5FD_close of 1.10), so the list's must be left
- * until then. */
+/* H5Fclose drops the file's reference to its driver and only then calls the driver (H5FD_close of 1.10). So the
+ * access list must keep its own reference until then. */
 int new_hdf5_close(new_hdf5 *f, error *e) {
   if (f->file >= 0 && H5Fclose(f->file) < 0)
     FAIL(&f->failure, FILE_WRITE, f->name, "HDF5 could not close it");

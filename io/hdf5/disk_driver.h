@@ -13,19 +13,20 @@
 typedef struct new_hdf5 {
   const char *name; /* the final one, for messages; not owned */
   hid_t file;       /* H5I_INVALID_HID where not open */
-  hid_t access;     /* its driver's; 0: none */
+  hid_t access;     /* the access list with the driver; 0: none */
   error failure;    /* the first one */
 } new_hdf5;
 
-/* Creates `temporary`, which is going to be f->name; datasets of 64 KiB or more will begin on pages. With `user_block` bytes
- * before HDF5's own, 0 or a power of 2, it is of the newer, smaller format. `*f` must stay where it is until
- * new_hdf5_close, which is due after a failure, too. */
+/* Creates `temporary`, which will be renamed to f->name. Datasets of 64 KiB or more begin on pages. `user_block`:
+ * bytes before HDF5's own, 0 or a power of 2; if it is not 0 the file has the newer, smaller format. `*f` must stay
+ * where it is until new_hdf5_close, which is due after a failure, too. */
 void new_hdf5_create(new_hdf5 *f, const char *temporary, uint64_t user_block);
-/* FILE_WRITE, unless `ok`: why the HDF5 call just made failed. Returns whether nothing has failed so far. */
+/* Unless `ok`, fails with FILE_WRITE and the reason of the HDF5 call just made. Returns whether nothing has failed so
+ * far. */
 bool new_hdf5_check(new_hdf5 *f, bool ok);
-/* Fails for the first failure so far. */
+/* Fails with the first failure so far, if there is one. */
 int new_hdf5_failed(const new_hdf5 *f, error *e);
-/* The same, after closing it. */
+/* Closes the file, then does the same. */
 int new_hdf5_close(new_hdf5 *f, error *e);
 
 #endif

@@ -23,8 +23,8 @@ void field_io_version(char text[64]) {
   snprintf(text, 64, "%u.%u.%u (%s)", major, minor, release, kind);
 }
 
-/* H5Ewalk2 from the innermost function outwards: keeps the first description there is, or the one that says which filter
- * is missing: further in, HDF5 says only in which folders it looked for it. */
+/* H5Ewalk2 calls this from the innermost function outwards. It keeps the first description, or the one that a filter
+ * is missing: further in, HDF5 says only in which folders it looked for the filter. */
 static herr_t field_keep_innermost(unsigned n, const H5E_error2_t *record, void *text) {
   (void)n;
   if (record->desc && (!*(char *)text || strstr(record->desc, "is not registered")))
@@ -32,7 +32,7 @@ static herr_t field_keep_innermost(unsigned n, const H5E_error2_t *record, void 
   return 0;
 }
 
-/* How to mend what a library of another version, or with other filters, has written. */
+/* Says how to mend a file that a library of another version, or with other filters, has written. */
 static const char *field_cure(const char *why) {
   if (strstr(why, "is not registered"))
     return "; where that filter is, `h5repack -f NONE FILE NEW` writes a file without";

@@ -18,19 +18,20 @@ enum { SHAPE_TEXT = 32 + H5S_MAX_RANK * 24 };
 /* (2, 3, 4) */
 void shape_print(int rank, const hsize_t *shape, char text[SHAPE_TEXT]);
 
-/* Reads an attribute of an open object, at most so many numbers or one text, which it may cut. Returns how many there
- * are. -1: another type or shape, or unreadable; `why` then says so, else it is "". */
+/* Reads an attribute of an open object: at most so many numbers, or one text, which may be cut. Returns how many
+ * there are; -1: another type or shape, or unreadable. `why` is HDF5's reason in the last case, else "". */
 enum { ATTRIBUTE_TEXT = 256 };
 int attribute_get_numbers(hid_t object, const char *name, int most, double values[], char why[HDF5_TEXT]);
 int attribute_get_text(hid_t object, const char *name, char text[ATTRIBUTE_TEXT], char why[HDF5_TEXT]);
 
-/* The next functions write to a new file, or nothing after a failure, which *f then holds. */
+/* The next functions write to a new file. *f keeps the first failure; after one they write nothing. */
 
-/* Attributes of an object of this name: `count` values, or a scalar for 0. */
+/* `object` is the name of an object; `count` values, or a scalar for 0. */
 void attribute_int64(new_hdf5 *f, const char *object, const char *name, int count, const int64_t *values);
 void attribute_double(new_hdf5 *f, const char *object, const char *name, int count, const double *values);
-/* Texts of `size` bytes, ASCII, or for H5T_VARIABLE of any length, UTF-8: those lie outside the object header with its
- * 64 KiB limit, and are what h5py gives back as str. To be closed, unless negative. */
+/* Makes a type of texts: of `size` bytes, ASCII, or, for H5T_VARIABLE, of any length, UTF-8. The latter lie outside
+ * the object header with its limit of 64 KiB, and h5py returns them as str. The caller closes the type unless it is
+ * negative. */
 hid_t text_type(new_hdf5 *f, size_t size);
 /* A text of this type. NULL: empty. */
 void attribute_string(new_hdf5 *f, const char *object, const char *name, size_t size, const char *text);
@@ -43,7 +44,7 @@ void attribute_run(new_hdf5 *f, const run_meta *m);
 void hdf5_take(void);
 void hdf5_give(void);
 
-/* Is it a type of plain numbers, whose parts are within its bytes? */
+/* Is `type` one of plain numbers, whose parts are within their bytes? */
 bool hdf5_sound_number(hid_t type);
 
 /* Writes the content of a new file except large values, and sets f->plan.at to the places of their arrays. */
@@ -55,7 +56,7 @@ int new_file_create(new_file *f, new_hdf5 *to, new_file_content *content, const 
 /* u has the unit of the initial field or of the sources, which nothing names. CF's word for that is 1. */
 #define FIELD_UNITS "1"
 
-/* The points that a file holds, and where the first of them is, and how far from each other they are: x y z. */
+/* The points that a file holds, the position of the first, and their spacing: x y z. */
 typedef struct field_grid {
   config_cut cut[3];
   double origin[3], spacing[3]; /* m */
@@ -75,14 +76,14 @@ typedef struct new_dataset {
   hid_t type; /* as stored */
   int rank;   /* 0: a scalar */
   hsize_t shape[DATASET_RANK];
-  const char *axes[DATASET_RANK]; /* names of axes that are there; NULL: none */
+  const char *axes[DATASET_RANK]; /* names of axes that the file has; NULL: none */
   dataset_words words;
-  const void *values; /* NULL: their space is taken now, and nothing fills it */
-  hid_t memory;       /* their type; 0: as stored */
-  int deflate;        /* a gzip level: shuffled and compressed instead, a row a chunk; 0: contiguous */
-  bool scale;         /* it is an axis itself */
+  const void *values; /* NULL: only space is taken */
+  hid_t memory;       /* type of `values`; 0: as stored */
+  int deflate;        /* gzip level, after shuffle, a row a chunk; 0: contiguous */
+  bool scale;         /* the dataset is an axis itself */
 } new_dataset;
-/* Returns where its values begin in the file; 0: it has none, they are compressed, or something has failed. */
+/* Returns where the values begin in the file; 0: there are none, they are compressed, or something has failed. */
 uint64_t dataset_write(new_hdf5 *f, const new_dataset *d);
 
 /* An axis that datasets of a file share: the dataset `name` of its coordinates, an HDF5 dimension scale. */
@@ -90,11 +91,11 @@ typedef struct axis {
   const char *name;
   dataset_words words;
   hsize_t points;
-  double first, spacing;     /* coordinate i is first + (from + i every) spacing, */
-  int64_t from, every;       /* 0 means 1; */
+  double first, spacing;     /* coordinate i is first + (from + i every) spacing */
+  int64_t from, every;       /* `every`: 0 means 1 */
   bool whole;                /* stored as int64, not as float64 */
-  const double *values;      /* or these instead; NULL: none */
-  const char *const *labels; /* or texts instead; NULL: none */
+  const double *values;      /* the coordinates instead; NULL: none */
+  const char *const *labels; /* texts instead; NULL: none */
 } axis;
 void axis_write(new_hdf5 *f, const axis *a);
 

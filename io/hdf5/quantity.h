@@ -5,12 +5,12 @@
 #include <stdbool.h>
 #include <stdio.h>
 
-/* Its unit is SI. */
+/* The unit of a quantity is SI. */
 enum quantity {
   QUANTITY_NONE,
   QUANTITY_LENGTH,
   QUANTITY_TIME,
-  QUANTITY_OF_MEDIUM /* and more: + enum medium */
+  QUANTITY_OF_MEDIUM /* add enum medium */
 };
 
 /* Numbers from `first` to `last` stand for missing values, as this attribute says. */

@@ -10,8 +10,8 @@
 
 /* --- opening ---------------------------------------------------------------------------------------------------- */
 
-/* Opens dataset `name` for reading and checks all but its attributes and values; as input_open. Rank 0 alone checks the
- * storage, before the others open it: that reads all chunks that are compressed. */
+/* Opens dataset `name` for reading and checks all but its attributes and values; as input_open. Rank 0 alone checks
+ * the storage, before the others open the dataset, since the check reads all compressed chunks. */
 static int read_open(const char *name, const field_io *io, input *in, error *e) {
   TRY(input_open(in, name, (dataset_kind){3, 3, "3D"}, io->access->rank > 0, e));
   return input_check_shape(in, io->slab, e);
@@ -22,10 +22,10 @@ static int read_open(const char *name, const field_io *io, input *in, error *e) 
 /* What rank 0 broadcasts about the dataset. */
 typedef struct field_place {
   bool plain;
-  uint64_t at; /* its first byte in */
+  uint64_t at; /* the first byte of plain values in `file` */
   missing_values missing;
   char warning[128];    /* a warning, for the log */
-  char file[FILE_NAME]; /* where it is, links followed */
+  char file[FILE_NAME]; /* the file of the dataset, links followed */
 } field_place;
 
 typedef struct field_reader {
@@ -33,8 +33,8 @@ typedef struct field_reader {
   const char *name; /* FILE:/path */
   field_sink *sink;
   void *context;
-  input in; /* of the ranks that read through HDF5, and rank 0 */
-  int fd;   /* of ranks that read plain values */
+  input in; /* open on ranks that read through HDF5, and on rank 0 */
+  int fd;   /* open on ranks that read plain values */
   field_place place;
 } field_reader;
 
@@ -42,12 +42,12 @@ static size_t read_plane_floats(const slab *s) {
   return (size_t)s->ny * (size_t)s->nx;
 }
 
-/* 0 for a subnormal number: the same everywhere, in what is saved too. */
+/* Returns 0 for a subnormal number, as all of the program does, so that saved fields hold none. */
 static float read_flush(float v) {
   return fabsf(v) < FLT_MIN ? copysignf(0, v) : v;
 }
 
-/* Number i of planes from `row` on is no value. */
+/* Refuses number i of the planes from `row` on, which is no value. */
 static int read_refuse(const field_reader *r, int64_t row, size_t i, float number, error *e) {
   const slab *s = r->io->slab;
   const size_t plane = read_plane_floats(s), nx = (size_t)s->nx;
@@ -72,7 +72,8 @@ static int read_deliver(void *context, int64_t row, int64_t rows, void *values, 
   return r->sink(r->context, (int)(row - s->z0), (int)rows, values, e);
 }
 
-/* For row_file: planes through HDF5. `at`: as if they were what they are read as, one plane after another. */
+/* The `move` of a row_file: reads planes through HDF5. `at` counts bytes as if planes of float32 lay one after
+ * another. */
 static int read_get_planes(void *context, uint64_t at, void *to, size_t bytes, error *e) {
   const field_reader *r = context;
   const slab *s = r->io->slab;
@@ -92,7 +93,7 @@ static void read_find_place(field_reader *r) {
   if (!p->plain) p->at = 0;
 }
 
-/* Do all ranks have it open? Else rank 0 reads for them. Agreed except for rank 0's errors. */
+/* *direct: do all ranks have the values open? Else rank 0 reads for them. Agreed except for rank 0's errors. */
 static int read_open_all(field_reader *r, bool *direct, error *e) {
   const io_access *access = r->io->access;
   error unseen = {0};
@@ -121,7 +122,7 @@ static int read_planes(field_reader *r, error *e) {
   return error_agree(e, r->io->access->comm);
 }
 
-/* A model of another spacing, with as many points, would be another place without a word. */
+/* Warns where the dataset's spacing is not the grid's: with as many points it would be a model of another place. */
 static int read_compare_spacing(field_reader *r, error *e) {
   const slab *s = r->io->slab;
   const int points[3] = {s->nx, s->ny, s->nz_global};

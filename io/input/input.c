@@ -76,7 +76,7 @@ int input_damaged(const input *in, const char *why, error *e) {
 
 int input_convert(const input *in, const char *why, error *e) {
   char name[INPUT_NAME];
-  if (in->source) return input_damaged(in, why, e); /* the virtual one is to be converted */
+  if (in->source) return input_damaged(in, why, e); /* the virtual dataset is to be converted */
   return FAIL(e, INPUT_STORAGE, input_name(in, name), why, in->file);
 }
 
@@ -97,7 +97,7 @@ static herr_t input_list(hid_t file, const char *name, const H5O_info_t *info, v
   if (info->type != H5O_TYPE_DATASET) return 0;
   hid_t dataset = H5Dopen2(file, name, H5P_DEFAULT);
   hid_t list = dataset < 0 ? -1 : H5Dget_create_plist(dataset);
-  /* To know the shape of a virtual dataset HDF5 may open its sources, at which nobody has looked. */
+  /* To know the shape of a virtual dataset HDF5 may open its sources, which nobody has checked. */
   hid_t space = list < 0 || H5Pget_layout(list) == H5D_VIRTUAL ? -1 : H5Dget_space(dataset);
   int rank = space < 0 ? -1 : H5Sget_simple_extent_ndims(space);
   size_t used = strlen(l->text);
@@ -126,7 +126,8 @@ static int input_missing(const input *in, error *e) {
 
 /* --- links ------------------------------------------------------------------------------------------------------ */
 
-/* HDF5 calls this before it opens the file that a link leads to, since it would wait for a pipe. */
+/* HDF5 calls this before it opens the file that a link leads to. It checks the file, since HDF5 would wait for a
+ * pipe. */
 static herr_t input_look_at_link(const char *from, const char *group, const char *file, const char *object,
                                  unsigned *flags, hid_t access, void *context) {
   input *in = context;
@@ -136,7 +137,7 @@ static herr_t input_look_at_link(const char *from, const char *group, const char
   return input_find_file(from, getenv("HDF5_EXT_PREFIX"), file, found, &in->unlinked) ? -1 : 0;
 }
 
-/* From now on it is what the link has led to. */
+/* Makes `in` the object that the link has led to. */
 static int input_take_link(input *in, hid_t object, error *e) {
   const hid_t file = H5Iget_file_id(object);
   const ssize_t length = H5Fget_name(object, in->file, sizeof in->file),
@@ -168,15 +169,15 @@ static int input_open_object(input *in, error *e) {
 
 /* --- crashes of HDF5 -------------------------------------------------------------------------------------------- */
 
-/* It has some on damaged files. MPI's report of a crash may then wait for ever for memory that is in disorder. */
+/* HDF5 crashes on some damaged files. MPI's report of a crash may then wait for ever for memory that is in disorder. */
 enum { CRASHES = 4, CRASH_STACK = 65536 };
 static const int CRASH_SIGNALS[CRASHES] = {SIGSEGV, SIGBUS, SIGFPE, SIGABRT};
 static struct {
-  int inputs; /* open: by one thread of the process */
-  bool other; /* rank 0 reports it and ends the job */
+  int inputs; /* open inputs, all of one thread of the process */
+  bool other; /* this is another rank: rank 0 reports the crash and ends the job */
   char line[INPUT_NAME + 100];
   struct sigaction before[CRASHES];
-  char stack[CRASH_STACK]; /* HDF5 may have used up its own */
+  char stack[CRASH_STACK]; /* for the handler, since HDF5 may have used up the thread's */
   stack_t stack_before;
 } input_crash;
 
@@ -223,7 +224,7 @@ void input_close(input *in) {
   for (size_t i = 0; i < in->held_count; i++) H5Fclose(in->held[i]);
   free(in->held);
   in->held = NULL, in->held_count = 0;
-  if (in->dataset >= 0) H5Oclose(in->dataset); /* it may be none */
+  if (in->dataset >= 0) H5Oclose(in->dataset); /* the object may be no dataset */
   if (in->opened >= 0) H5Fclose(in->opened);
   in->dataset = in->opened = H5I_INVALID_HID;
   input_unguard(in);
@@ -292,7 +293,7 @@ int input_open(input *in, const char *name, dataset_kind kind, bool checked, err
   TRY(input_split(in, e));
   input_open_place(in, &found);
   if (found.id && in->linked)
-    return FAIL(e, FIELD_DAMAGED, name, found.text); /* that one names what a link leads to */
+    return FAIL(e, FIELD_DAMAGED, name, found.text); /* `found` names what a link leads to */
   if (found.id) *e = found;
   return found.id ? found.id : input_read_shape(in, e);
 }

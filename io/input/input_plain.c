@@ -20,7 +20,7 @@ static int plain_check(const input *in, const char *name, int count, const char 
   return why[0] ? input_damaged(in, why, e) : plain_refuse(in, name, expected, "another type or shape", e);
 }
 
-/* `least` to `most` numbers, or no attribute: *count. */
+/* Reads `least` to `most` numbers; *count is 0 where there is no such attribute. */
 static int plain_read_numbers(const input *in, const char *name, int least, int most, double values[],
                               int *count, error *e) {
   char why[HDF5_TEXT];
@@ -32,7 +32,7 @@ static int plain_read_numbers(const input *in, const char *name, int least, int 
                      why, e);
 }
 
-/* One text, "" where there is none or, netCDF's way to write "", no value. */
+/* Reads one text: "" where there is none, or where it has no value, which is netCDF's way to write "". */
 static int plain_read_text(const input *in, const char *name, char text[ATTRIBUTE_TEXT], error *e) {
   char why[HDF5_TEXT];
   return plain_check(in, name, attribute_get_text(in->dataset, name, text, why), "one short text", why, e);
@@ -76,7 +76,8 @@ static const struct {
 #include "kernels/equations.def"
 };
 
-/* None, and 1, which is CF's word for no unit, are SI. Case counts where the unit has capitals: MHz and mHz are two. */
+/* No unit counts as SI, and so does 1, CF's word for no unit. Case counts where the unit has capitals: MHz and mHz
+ * are two. */
 static int plain_check_units(const input *in, enum quantity q, error *e) {
   static const char *const names[] = {"units", "unit", "Units", "Unit", "UNITS"};
   const char *si = PLAIN_UNITS[q].si;
@@ -97,7 +98,7 @@ static int plain_check_units(const input *in, enum quantity q, error *e) {
 
 /* --- numbers ------------------------------------------------------------------------------------------------------ */
 
-/* A number that changes nothing, or no attribute. */
+/* Fails unless the attribute is missing or its number changes nothing. */
 static int plain_check_factor(const input *in, const char *name, double nothing, error *e) {
   char found[32];
   double value = nothing;
@@ -120,8 +121,8 @@ static void plain_add_missing(missing_values *m, double first, double last, cons
   snprintf(r->attribute, sizeof r->attribute, "%s", attribute);
 }
 
-/* netCDF's fill values where a file names no other. HDF5 knows it as the dataset's fill value, which other writers may
- * have set to a value that they mean. */
+/* Adds the dataset's fill value in HDF5 where it is one of netCDF's defaults. Other writers may have set another fill
+ * value to a number that they mean. */
 static int plain_find_default(const input *in, missing_values *m, error *e) {
   static const double defaults[] = {
       9.9692099683868690e+36, -32767, 65535, -2147483647, 4294967295, -9223372036854775806.0,
@@ -138,13 +139,13 @@ static int plain_find_default(const input *in, missing_values *m, error *e) {
   return e->id;
 }
 
-/* A number outside its limits, too, is missing. */
+/* Finds the numbers that are missing values; those outside valid limits are missing, too. */
 static int plain_find_missing(const input *in, missing_values *m, error *e) {
   enum { VALUES = 4 };
   static const struct {
     const char *name;
     int least, most; /* numbers */
-    bool low, high;  /* they are limits */
+    bool low, high;  /* the numbers are limits */
   } rows[] = {{"_FillValue", 1, VALUES, false, false},
               {"missing_value", 1, VALUES, false, false},
               {"valid_range", 2, 2, true, true},

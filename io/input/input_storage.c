@@ -49,7 +49,7 @@ static int64_t storage_points(hid_t dataset) {
   return points;
 }
 
-/* The dataset that part i of a virtual one is taken from. Its file stays open. */
+/* Opens the source of part i of a virtual dataset and checks it. The file of the source stays open. */
 static int storage_open_source(input *in, hid_t list, size_t i, error *e) {
   input source = {.kind = in->kind,
                   .source = true,
@@ -117,15 +117,15 @@ static int storage_check_virtual(input *in, hid_t list, error *e) {
   storage_open_parts(in, list, count, &held, e);
   for (int i = 0; i < SPARE; i++)
     if (spare[i] >= 0) close(spare[i]);
-  /* Only now: the shape may depend on the sources, which HDF5 opens to know it. */
+  /* The shape is asked for only now: HDF5 may open the sources to know it. */
   if (e->id || held == storage_points(in->dataset)) return e->id;
   return input_convert(in, "a virtual dataset whose sources do not hold all values", e);
 }
 
 /* --- chunks ----------------------------------------------------------------------------------------------------- */
 
-/* Does a filter make as many bytes as a chunk of so many points has? HDF5 reads that many from its result, which these
- * two allocate the number of points that the file says. */
+/* Does a filter make as many bytes as a chunk of so many points has? HDF5 reads that many bytes of the result.
+ * Scale-offset and N-bit allocate the result for the number of points that the file says. */
 static bool storage_sound_filter(hid_t list, unsigned filter, uint64_t points, size_t size) {
   enum { POINTS = 2, SIZE = 4, MOST = 20 }; /* places of a filter's numbers */
   unsigned flags, values[MOST] = {0};
@@ -143,7 +143,8 @@ typedef struct storage_chunks {
   uint64_t count;         /* of chunks */
 } storage_chunks;
 
-/* Chunks are no larger than the dataset may become, as HDF5 demands where it makes one but not where it reads one. */
+/* Reads how the dataset is cut. Chunks are no larger than the dataset may become: HDF5 demands this in creating a
+ * dataset, but not in reading one. */
 static bool storage_read_chunks(const input *in, hid_t list, storage_chunks *c) {
   hsize_t most[H5S_MAX_RANK];
   hid_t space = H5Dget_space(in->dataset);
@@ -163,7 +164,7 @@ static bool storage_read_chunks(const input *in, hid_t list, storage_chunks *c) 
   return sound && !__builtin_mul_overflow(c->points, (uint64_t)size, &c->bytes);
 }
 
-/* Was a filter applied to a chunk that makes as many bytes as it finds? `mask`: filters that were not. */
+/* Was a filter applied to the chunk that may change the number of bytes? `mask`: the filters that were not applied. */
 static bool storage_is_packed(hid_t list, int filters, unsigned mask) {
   for (int i = 0; i < filters; i++) {
     unsigned flags;
@@ -178,7 +179,7 @@ static bool storage_is_packed(hid_t list, int filters, unsigned mask) {
 static bool storage_sound_chunk(const input *in, hid_t list, const storage_chunks *c, const hsize_t at[]) {
   hsize_t bytes = 0;
   uint32_t mask = 0;
-  /* A failure or 0: it is not there, or cannot be found by those who read it either. */
+  /* A failure or 0: the chunk is not there, or readers cannot find it either. */
   if (H5Dget_chunk_storage_size(in->dataset, at, &bytes) < 0 || bytes == 0 || bytes >= c->bytes) return true;
   if (!storage_is_packed(list, c->filters, mask)) return false;
   void *packed = malloc(bytes);
@@ -197,9 +198,9 @@ static bool storage_sound_sum(const input *in, const storage_chunks *c) {
   return known && H5Dget_storage_size(in->dataset) == there * c->bytes;
 }
 
-/* Looks at each chunk. It says which filters were not applied to it, as where data do not get smaller; HDF5 believes that,
- * and takes what it has read for a whole chunk. No function of HDF5 1.10 tells it without reading the chunk or looking
- * through all of them. */
+/* Checks each chunk. A chunk says which filters were not applied to it, as where data do not get smaller. HDF5
+ * believes that, and takes the bytes it has read for a whole chunk. HDF5 1.10 does not tell these filters without
+ * reading the chunk or searching all of them. */
 static bool storage_sound_chunks(const input *in, hid_t list, const storage_chunks *c) {
   hsize_t at[H5S_MAX_RANK] = {0};
   if (c->filters == 0) return storage_sound_sum(in, c);

@@ -14,9 +14,10 @@ typedef struct table_form {
   bool flat;   /* (n,) */
   int columns; /* (n, columns) */
   enum quantity quantity;
-  int measured; /* so many columns of these are of that quantity; a flat table is of none, unless it has as many */
+  /* so many columns have `quantity`; a flat table has none unless it has `columns` columns */
+  int measured;
   bool narrow;   /* (n, 1), too */
-  bool optional; /* where there is no such dataset the table has no rows, and no columns */
+  bool optional; /* a missing dataset gives a table without rows and columns */
   bool empty;    /* no rows, too */
   bool words;    /* reads table.dispersion and table.equation */
   bool parts;    /* a table_sink gets the values, which may be any number */
@@ -33,22 +34,22 @@ typedef struct table {
   char dispersion[TABLE_WORD], equation[TABLE_WORD];
 } table;
 
-/* Some rows and columns of a table, from these ones on: part[i columns + k]. */
+/* A block of a table, from this row and column on: values[i columns + k]. */
 typedef struct table_part {
   int64_t row, column, rows, columns;
-  const double *values; /* only now */
+  const double *values; /* valid during the call */
 } table_part;
-/* Gets a table in parts, each number once: the same on all ranks, which know its shape then. Rank by rank it may
- * fail. */
+/* Gets a table in parts, each number once. All ranks get the same parts, after the shape. It may fail on single
+ * ranks. */
 typedef struct table_sink {
   int (*take)(void *context, const table *t, const table_part *part, error *e);
   void *context;
 } table_sink;
 
 /* Reads dataset "FILE:/path", of any integer or float type, as float64 on rank 0 and passes it to all. Exit 2, naming
- * file, dataset, expected and found: a missing file or dataset, a wrong rank, shape or type, values that are not plain
- * numbers in SI, NaN, Inf or a missing value. `parts`: with form.parts this rank's, NULL where it wants none.
- * Collective over `comm`, same error everywhere; after one, `t` is empty. */
+ * file, dataset, expected and found: a missing file or dataset, a wrong rank, shape or type, values that are not
+ * plain numbers in SI, NaN, Inf or a missing value. `parts`: this rank's sink with form.parts; NULL: it wants no
+ * values. Collective over `comm`, same error everywhere; after one, `t` is empty. */
 int table_read(MPI_Comm comm, const char *dataset, table_form form, const table_sink *parts, table *t,
                error *e);
 

@@ -28,8 +28,8 @@ static int table_check_shape(const input *in, table_form form, table *t, error *
   return 0;
 }
 
-/* How rank 0 reads it: parts of so many rows and columns, at least a chunk of the file, so that none is decompressed
- * twice. */
+/* How rank 0 reads a table: in parts of so many rows and columns. A part is at least a chunk of the file, so that no
+ * chunk is decompressed twice. */
 typedef struct table_source {
   input in;
   int64_t rows, columns;
@@ -88,7 +88,7 @@ static int table_keep(void *context, const table *t, const table_part *p, error 
   return 0;
 }
 
-/* Part after part comes from rank 0, until one of the ranks has failed. */
+/* Rank 0 broadcasts part after part, until one of the ranks has failed. */
 static int table_broadcast(MPI_Comm comm, const table_source *s, const table_sink *sink, const table *t,
                            error *e) {
   int64_t most[2] = {s->rows, s->columns};
@@ -110,7 +110,7 @@ static int table_broadcast(MPI_Comm comm, const table_source *s, const table_sin
   return error_agree(e, comm);
 }
 
-/* Rank 0 has opened it, or not. */
+/* Broadcasts the table that rank 0 has opened, unless that failed. */
 static int table_take(MPI_Comm comm, const table_source *s, table_form form, const table_sink *parts,
                       table *t, error *e) {
   TRY(error_agree(e, comm));

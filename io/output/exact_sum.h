@@ -39,7 +39,8 @@ static inline int exact_digits(const exact_sum *s, uint32_t digit[EXACT_DIGITS])
   }
 }
 
-/* Rounded once, to nearest, ties to even. Less than the least normal number is 0, as everywhere; beyond the largest is Inf. */
+/* The sum, rounded once to nearest, ties to even. Below the least normal number it is 0, as everywhere; beyond the
+ * largest it is Inf. */
 static inline float exact_value(const exact_sum *s) {
   uint32_t digit[EXACT_DIGITS], kept = 0;
   const int sign = exact_digits(s, digit);

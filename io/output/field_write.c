@@ -21,9 +21,9 @@ typedef struct field_writer {
   const field_planes *parts; /* of the file's fields, or of their frequencies */
   const field_name *names;   /* of its fields */
   int fields;
-  new_file file; /* a compressed file is open on rank 0 only, */
-  new_hdf5 to;   /* through HDF5, */
-  hid_t packed;  /* with the dataset that it is */
+  new_file file; /* a compressed file is open on rank 0 alone, by `to` */
+  new_hdf5 to;   /* rank 0: the file through HDF5 */
+  hid_t packed;  /* rank 0: the dataset of a compressed field */
 } field_writer;
 
 field_grid field_grid_of(const field_meta *m, const slab *s) {
@@ -190,7 +190,7 @@ typedef struct field_rows {
   const field_planes *part;
 } field_rows;
 
-/* A plane of the file from one of the grid. */
+/* Cuts a plane of the file out of one of the grid. */
 static float *write_cut_plane(const config_cut cut[3], const float *plane, int nx, float *to) {
   for (int y = 0; y < cut[1].count; y++) {
     const float *from = plane + (size_t)(cut[1].first + y * cut[1].every) * (size_t)nx + cut[0].first;
@@ -214,11 +214,11 @@ static int write_put_planes(void *context, int64_t row, int64_t rows, void *valu
   return e->id;
 }
 
-/* For row_file, on rank 0: a compressed plane, whose chunk is `at`. */
+/* The `move` of a row_file, on rank 0: writes a compressed plane as chunk `at`. */
 static int write_put_chunk(void *context, uint64_t at, void *from, size_t bytes, error *e) {
   field_writer *w = context;
   const hsize_t chunk[3] = {at, 0, 0};
-  H5Eset_auto2(H5E_DEFAULT, NULL, NULL); /* where HDF5 is for many threads, each has its own error printing */
+  H5Eset_auto2(H5E_DEFAULT, NULL, NULL); /* in a thread-safe HDF5 each thread has its own error printing */
   new_hdf5_check(&w->to, H5Dwrite_chunk(w->packed, H5P_DEFAULT, 0, chunk, bytes, from) >= 0);
   return new_hdf5_failed(&w->to, e);
 }

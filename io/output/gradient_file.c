@@ -85,18 +85,18 @@ static int gradient_open(const gradient_inputs *a, int shot, const char *name, i
   gradient_name_file(a, shot, file);
   snprintf(dataset, sizeof dataset, "%s:/%s", file, name);
   input_open(in, dataset, (dataset_kind){1, 3, "1D to 3D"}, false, e);
-  in->name = in->file; /* that one is not here any more */
+  in->name = in->file; /* `dataset` ends with this function */
   return e->id;
 }
 
 enum {
   ADDED_TOGETHER = 8,      /* shots */
-  ADDED_POINTS = 1024,     /* whose sums stay in a cache meanwhile */
-  ADDED_BYTES = 128 << 10, /* that a thread adds of each shot, or a plane */
+  ADDED_POINTS = 1024,     /* points whose sums stay in a cache meanwhile */
+  ADDED_BYTES = 128 << 10, /* bytes of each shot that a thread adds, but at least a plane */
   ADDED_ROOM = 256 << 20   /* bytes of memory that all threads may take */
 };
 
-/* Points of a shot from `first` on, by any thread. */
+/* Reads points of a shot from `first` on. Any thread may call it. */
 static int gradient_read_shot(const gradient_input *f, int shot, size_t first, size_t points, float *values,
                               error *e) {
   char name[GRADIENT_NAME];
@@ -140,7 +140,7 @@ static int gradient_add_planes(void *context, int z, int planes, float *values, 
   return e->id;
 }
 
-/* Is there a dataset in the file of the first shot? */
+/* Does the file of the first shot have this dataset? */
 static bool gradient_has(const gradient_inputs *a, const char *name) {
   error none = {0};
   input in;
@@ -149,7 +149,7 @@ static bool gradient_has(const gradient_inputs *a, const char *name) {
   return has;
 }
 
-/* Where the values of a field are in the file of a shot. */
+/* Finds where the values of a field are in the file of a shot. */
 static int gradient_find_field(gradient_inputs *a, int shot, int k, error *e) {
   input in;
   if (!gradient_open(a, shot, a->field[k]->name, &in, e) && !input_check_shape(&in, &a->slab, e) &&
@@ -170,7 +170,7 @@ static int gradient_look(gradient_inputs *a, int shot, bool misfit, error *e) {
   return e->id;
 }
 
-/* Reads the gradients of a shot's signals, steps x sources; 0 sources where it has not as many as the first one. */
+/* Reads the gradients of a shot's signals, steps x sources; 0 sources where the shape is not the first shot's. */
 static int gradient_read_signals(const gradient_inputs *a, int shot, hsize_t shape[2], float **values,
                                  error *e) {
   input in;
@@ -186,7 +186,7 @@ static int gradient_read_signals(const gradient_inputs *a, int shot, hsize_t sha
   return e->id;
 }
 
-/* With respect to signals that the shots share: source 1 of each has one, and so on. */
+/* Sums the gradients with respect to signals that the shots share: source 1 of each has one, and so on. */
 static int gradient_sum_signals(gradient_inputs *a, gradient_meta *sum, error *e) {
   hsize_t shape[2] = {0};
   exact_sum *sums = NULL;
@@ -205,7 +205,7 @@ static int gradient_sum_signals(gradient_inputs *a, gradient_meta *sum, error *e
   return e->id;
 }
 
-/* Fields that the first shot has. */
+/* Finds the fields that the first shot has. */
 static void gradient_find_fields(gradient_inputs *a, gradient_input *from, field_planes *parts,
                                  field_name *names) {
   for (int i = 0; i < GRADIENT_FIELDS; i++) {

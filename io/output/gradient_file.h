@@ -1,5 +1,6 @@
-/* PATH.gradient.h5: a gradient's fields as a saved field is written (field_io.h), and what else there is of it. The gradient of a
- * survey is the sum of those of its shots: of float32 numbers, exact whatever their order (exact_sum.h), rounded once. */
+/* PATH.gradient.h5: a gradient's fields, as a saved field is written (field_io.h), with the misfits and the gradients
+ * of signals. The gradient of a survey is the sum of its shots' gradients. The sum of these float32 numbers is exact
+ * whatever their order (exact_sum.h), and rounded once. */
 #ifndef STENCIL_GRADIENT_FILE_H
 #define STENCIL_GRADIENT_FILE_H
 
@@ -21,24 +22,24 @@ static const field_name GRADIENT_NAMES[GRADIENT_FIELDS] = {
     [GRADIENT_IMAGE] = {"image", "m2 s", "sum over the steps of the field times the adjoint field"},
     [GRADIENT_ILLUMINATION] = {"illumination", "1", "sum over the steps of the field squared"}};
 
-/* Besides the fields. It owns nothing. */
+/* What a gradient has besides the fields. It owns nothing. */
 typedef struct gradient_meta {
   int shots;
-  const char *const *names;     /* of the shots, */
-  const double *misfit;         /* and the misfit of each; NULL: nobody knows them */
-  int signals;                  /* sources whose signals have gradients, */
-  int64_t steps;                /* for so many steps; */
+  const char *const *names;     /* of the shots */
+  const double *misfit;         /* of each shot; NULL: unknown */
+  int signals;                  /* sources whose signals have gradients */
+  int64_t steps;                /* of these signals */
   const float *signal_gradient; /* steps x signals */
   const char *verified;         /* what --verify-gradient has found; NULL: nothing */
 } gradient_meta;
 
 struct new_hdf5;
 struct message;
-/* Puts it into a file: /misfit (shot), /signals (time, source), without their values, which are to be `at` these bytes; */
+/* Creates /misfit (shot) and /signals (time, source) in a file, without values; `at`: where the values begin. */
 void gradient_describe(struct new_hdf5 *f, const run_meta *run, const gradient_meta *m, uint64_t at[2]);
-/* and puts these there. */
+/* Writes the values there. */
 int gradient_put(const row_file *f, const gradient_meta *m, const uint64_t at[2], error *e);
-/* Carries it in a message (message.h). */
+/* Carries a gradient_meta in a message (message.h). */
 void gradient_carry(struct message *m, const gradient_meta **g);
 
 /* Writes PATH.gradient.h5, the sum of the gradients of the shots meta->gradient->names, which are in PATH/NAME.gradient.h5. Exit 2

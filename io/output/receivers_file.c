@@ -1,5 +1,5 @@
-/* PATH.receivers.h5: rank 0 makes the file, the ranks' traces come to it a block of samples at a time, and it gives the file
- * its name. */
+/* PATH.receivers.h5. Rank 0 creates the file, receives the ranks' traces a block of samples at a time, and renames
+ * the file. */
 #include "receivers_file.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -75,7 +75,8 @@ static int receivers_close(new_file *f, const char *path, int replaces, error *e
 
 /* --- gathering -------------------------------------------------------------------------------------------------- */
 
-/* Puts `count` samples of this rank's traces, from the `first` on, where they belong among all receivers; else zeros. */
+/* Puts `count` samples of this rank's traces, from `first` on, at their places among all receivers. Other places are
+ * 0. */
 static void receivers_fill(uint32_t *bits, size_t receivers, int64_t first, int64_t count,
                            const receivers_part *p) {
   memset(bits, 0, (size_t)count * receivers * sizeof *bits);
@@ -87,8 +88,8 @@ static void receivers_fill(uint32_t *bits, size_t receivers, int64_t first, int6
     }
 }
 
-/* Brings the samples together on rank 0, some at a time, which writes them, until all are written or it has failed. Each bit
- * comes from one rank: `or` with zeros keeps it. */
+/* Collects the samples on rank 0, some at a time. Rank 0 writes them, until it fails. Each bit comes from one rank:
+ * `or` with zeros keeps it. */
 static int receivers_gather(MPI_Comm comm, const new_file *f, const receivers_meta *m,
                             const receivers_part *p, error *e) {
   const int64_t receivers = m->receivers, row = receivers * (int64_t)sizeof(float),
@@ -97,7 +98,7 @@ static int receivers_gather(MPI_Comm comm, const new_file *f, const receivers_me
   uint32_t *bits;
   int rank, ranks, stop = 0;
   MPI_TRY(e, MPI_Comm_rank(comm, &rank));
-  MPI_TRY(e, MPI_Comm_size(comm, &ranks)); /* a single one may be here in several threads */
+  MPI_TRY(e, MPI_Comm_size(comm, &ranks)); /* several threads of a single rank may be here */
   ALLOC(e, bits, most * receivers, "the receivers");
   error_agree(e, comm);
   for (int64_t first = 0, count; first < m->samples && !stop && !e->id; first += count) {

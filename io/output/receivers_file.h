@@ -17,7 +17,7 @@ typedef struct receivers_meta {
   int64_t every;   /* steps */
   int receivers, sources;
   bool exact_time; /* the dispersion of the time step is removed from the traces */
-  int replaces;    /* PATH.old<replaces>.receivers.h5, which goes when the file is whole; 0: nothing */
+  int replaces;    /* PATH.old<replaces>.receivers.h5 is deleted when the file is whole; 0: nothing */
   const double (*positions)[3];        /* receivers: x y z, m */
   const double (*source_positions)[3]; /* sources, likewise */
 } receivers_meta;
@@ -28,8 +28,8 @@ typedef struct receivers_part {
   traces traces;
 } receivers_part;
 
-/* Makes *f that file, under a temporary name, with all but the traces; after a failure there is none. One process' alone, in any
- * thread. */
+/* Creates PATH.receivers.h5 as *f, under a temporary name, with all but the traces. After a failure no file is left.
+ * One process calls it alone, in any thread. */
 int receivers_file_create(new_file *f, const char *path, const receivers_meta *meta, error *e);
 /* Writes PATH.receivers.h5 with the traces of all ranks: /u (samples, receivers), float32; /position (receivers, 3) and
  * /source_position (sources, 3), float64; their axes /time, /receiver, /source and /xyz; attributes. The file is

@@ -5,7 +5,7 @@
 #include "gradient_file.h"
 #include "io/hdf5/io_internal.h"
 
-/* HDF5 itself sees that a file is as long as it should be. */
+/* The state of one file. HDF5 itself checks that a file is as long as it should be. */
 static enum shot_found shot_find_file(const char *name, const char *fingerprint) {
   char found[ATTRIBUTE_TEXT], why[HDF5_TEXT];
   if (access(name, F_OK)) return SHOT_NEW;
