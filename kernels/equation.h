@@ -17,7 +17,8 @@ enum medium {
   MEDIUM_COUNT
 };
 
-/* Fields that a step of an equation of so many time levels works on: it overwrites the oldest, but never the newest. */
+/* How many fields a step of an equation of so many time levels works on. A step overwrites the oldest, but never the
+ * newest. */
 #define EQUATION_STATES_OF(levels) ((levels) > 1 ? (levels) : 2)
 enum { EQUATION_MEDIA = 1, EQUATION_STATES = 2 /* the most of any equation */ };
 #define MEDIA_0       0
@@ -32,12 +33,13 @@ enum { EQUATION_MEDIA = 1, EQUATION_STATES = 2 /* the most of any equation */ };
 #undef MEDIA_2
 
 enum equation_flags {
-  READS_U = 1, /* the update reads u at the point besides the stencil */
+  READS_U = 1, /* the update reads u at the point, besides the stencil */
   GIVEN_WEIGHTS =
       2, /* the weights are the configuration's, not the Laplacian's: there is no order or bound */
   HAS_SOURCES = 4,
   HAS_LAYERS = 8, /* faces may absorb */
-  /* kernel_terms; and u_tt = velocity^2 lap u without them, which gradients and what is done about dispersion rely on */
+  /* The equation may have kernel_terms. Without them it is u_tt = velocity^2 lap u, on which gradients and the
+   * removal of dispersion rely. */
   HAS_TERMS = 16
 };
 
@@ -92,7 +94,7 @@ static inline int equation_states(enum equation equation) {
 static inline bool equation_has(enum equation equation, enum equation_flags flag) {
   return EQUATIONS[equation].flags & flag;
 }
-/* Is the medium one of the equation's, or of its terms'? */
+/* Does the equation have this medium, itself or in its terms? */
 static inline int equation_medium_index(enum equation equation, enum medium medium);
 static inline bool equation_knows(enum equation equation, enum medium medium) {
   return equation_medium_index(equation, medium) >= 0 ||

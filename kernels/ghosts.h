@@ -12,7 +12,8 @@
 #define GHOSTS_INLINE static inline
 #endif
 
-/* Do points with index i of n along an axis have an image, or are they held? lo, hi: the rules of the axis' faces. */
+/* Do points with index i of n along an axis have an image, or are these points held? lo, hi: the rules of the axis'
+ * faces. */
 GHOSTS_INLINE int ghosts_touch(int i, int n, int lo, int hi) {
   return (lo != GHOST_KEEP && (i <= RADIUS || (lo == GHOST_WRAP && i >= n - RADIUS))) ||
          (hi != GHOST_KEEP && (i >= n - 1 - RADIUS || (hi == GHOST_WRAP && i < RADIUS)));
@@ -42,7 +43,7 @@ GHOSTS_INLINE void ghosts_store_axis(float *at, ghosts_axis a, int i, float valu
     at[2 * mirror * a.stride] = a.hi == GHOST_ODD ? -value : value;
 }
 
-/* Stores `value` as point (z, y, x) of a->out, with its images; 0 where the point is held. */
+/* Stores `value`, or 0 where the point is held, as point (z, y, x) of a->out, with its images. */
 GHOSTS_INLINE void ghosts_store(const kernel_args *a, int z, int y, int x, float value) {
   const unsigned char *g = a->ghosts;
   const ptrdiff_t pitch = (ptrdiff_t)a->pitch, plane = (ptrdiff_t)a->plane;

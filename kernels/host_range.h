@@ -8,14 +8,16 @@
 #include "base/numbers.h"
 
 enum {
-  GROUP = 4,      /* planes computed together; four is also what a boundary launch has */
-  BLOCK_X = 1024, /* points: longest piece of a row computed at once, a multiple of every vector's length */
+  GROUP = 4, /* planes computed together; four is also what a boundary launch has */
+  BLOCK_X =
+      1024, /* points: the longest piece of a row computed at once, a multiple of every vector's length */
   COLUMN_X =
-      160, /* the same, of a column: the 44 rows of a group's stencil take 32 KiB with their neighbours */
-  BLOCK_BYTES = 768 << 10, /* of input that a block may keep in the L2 cache */
+      /* the same of a column: the 44 rows of a group's stencil, with neighbours, take 32 KiB */
+  160,
+  BLOCK_BYTES = 768 << 10, /* bytes of input that a block may keep in the L2 cache */
   BLOCK_Y_LEAST = 8,       /* rows: fewer would mostly load their neighbours */
-  RANGE_PIECES = 8,        /* at most, of a thread: small pieces shorten the wait for the last one, */
-  RANGE_ROWS = 32          /* but each has at least so many rows */
+  RANGE_PIECES = 8,        /* pieces of a thread at most: small ones shorten the wait for the last one */
+  RANGE_ROWS = 32          /* rows of a piece at least */
 };
 
 /* The points of a part: x in [0, nx), y in [y_begin, y_end), z in [z_begin, z_end). */
@@ -45,8 +47,8 @@ static inline int host_columns(block b) {
   return (b.x_end - b.x_begin + COLUMN_X - 1) / COLUMN_X;
 }
 
-/* Where column `i` of `columns` of a block begins: at a multiple of two of the longest vectors; for i == columns where
- * the block ends. */
+/* Where column `i` of `columns` of a block begins: at a multiple of two of the longest vectors. For i == columns:
+ * where the block ends. */
 static inline int host_column_begin(block b, int i, int columns) {
   enum { STEP = 32 };
   const int x = host_range_begin(b.x_end - b.x_begin, i, columns);
@@ -67,8 +69,8 @@ static inline bool host_planes_suffice(const kernel_args *a, int threads) {
   return planes >= 8 * threads || planes >= a->ny;
 }
 
-/* Into how many pieces (blocks of rows) to cut the planes of each of `threads` threads. A block goes through all of
- * them by itself, so any thread may take it at no cost. */
+/* Into how many pieces (blocks of rows) to cut the planes of each of `threads` threads. A piece goes through all
+ * these planes by itself, so any thread may take it at no cost. */
 static inline int host_range_pieces(const kernel_args *a, int threads) {
   const int rows = host_block_rows(a->nx), blocks = (a->ny + rows - 1) / rows;
   return host_planes_suffice(a, threads)

@@ -28,8 +28,8 @@ struct face_list {
   unsigned char faces[FACE_COUNT];
 };
 
-/* Along an axis of n points: the ghost that is `depth` (1 .. 4) beyond a face, and what it is the image of. Depth 0 is
- * the face's own point. */
+/* Along an axis of n points: the index of the ghost `depth` (1 .. 4) beyond a face, and of the point that it is the
+ * image of. Depth 0 is the face's own point. */
 static __host__ __device__ __forceinline__ int ghost_of(bool upper, int depth, int n) {
   return upper ? n - 1 + depth : -depth;
 }
@@ -46,7 +46,7 @@ static __device__ __forceinline__ bool held(const kernel_args &a, int z, int y, 
   return ghosts_held(x, a.nx, a.ghosts[FACE_X_LO], a.ghosts[FACE_X_HI]) || held_row(a, z, y);
 }
 
-/* Four points of a row from x on, 16-byte aligned; those past the row's end are 0. */
+/* Loads four points of a row from x on, aligned to 16 bytes; points past the row's end are 0. */
 static __device__ __forceinline__ void load_pack(float v[PACK], const float *row, int x, int nx) {
   if (x + PACK <= nx) {
     const float4 p = *reinterpret_cast<const float4 *>(row + x);
@@ -62,7 +62,7 @@ static __device__ __forceinline__ float image_of(float value, bool is_held, int 
   return rule == GHOST_ODD ? -v : v;
 }
 
-/* Stores four floats, or the first `count` of them; as one where they are aligned. */
+/* Stores four floats, or the first `count` of them; aligned ones in one store. */
 static __device__ __forceinline__ void store_floats(float *to, const float v[PACK], int count) {
   if (count >= PACK && reinterpret_cast<size_t>(to) % sizeof(float4) == 0)
     *reinterpret_cast<float4 *>(to) = make_float4(v[0], v[1], v[2], v[3]);
@@ -71,7 +71,7 @@ static __device__ __forceinline__ void store_floats(float *to, const float v[PAC
       if (i < count) to[i] = v[i];
 }
 
-/* The ghosts of row (z, y) beyond a face in x, and the held point. */
+/* Fills the ghosts of row (z, y) beyond a face in x, and sets the held point to 0. */
 static __device__ __forceinline__ void row_ends(const kernel_args &a, int face, int z, int y) {
   const int rule = a.ghosts[face];
   const bool upper = face & 1;
@@ -84,7 +84,7 @@ static __device__ __forceinline__ void row_ends(const kernel_args &a, int face, 
   if (rule == GHOST_ODD) row[upper ? a.nx - 1 : 0] = 0;
 }
 
-/* The pack from x on of the row `depth` beyond a face in y, in plane z, or beyond one in z, at y; or of the held
+/* Stores the pack from x on of a row `depth` beyond a face: in y, in plane z, or in z, at y. Depth 0 is the held
  * row. */
 static __device__ __forceinline__ void store_pack(const kernel_args &a, int face, int depth, int z, int y,
                                                   int x) {
@@ -121,7 +121,7 @@ static __device__ __forceinline__ void fill_item(const kernel_args &a, int face,
     store_pack(a, face, i / packs, 0, across, i % packs * PACK);
 }
 
-/* Block (i, j, k) does items from i * BLOCK on, of j (and every gridDim.y-th) across, of the k-th face. */
+/* Block (i, j, k) does items from i * BLOCK on of the k-th face; across, it does j and every gridDim.y-th after it. */
 template <int BLOCK>
 __global__ void __launch_bounds__(BLOCK)
     store_all(const __grid_constant__ kernel_args a, const __grid_constant__ face_list list) {
@@ -134,7 +134,7 @@ __global__ void __launch_bounds__(BLOCK)
 
 /* --- images in z alone, by kernels of points -------------------------------------------------------------- */
 
-/* Images in z of a pack in plane z, of `lanes` points. */
+/* Stores the images in z of a pack of `lanes` points in plane z. */
 static __device__ __forceinline__ void store_in_z(const kernel_args &a, float *at, int z, int lanes) {
   const int lo = a.ghosts[FACE_Z_LO], hi = a.ghosts[FACE_Z_HI], mirror = a.nz - 1 - z;
   const bool low = lo != GHOST_KEEP && z >= 1 && z <= RADIUS,
@@ -152,13 +152,14 @@ static __device__ __forceinline__ void store_in_z(const kernel_args &a, float *a
   }
 }
 
-/* The planes of nz that may have images in z where z does not wrap: i = 0 .. NEAR_FACES - 1; a thin slab's come twice. */
+/* The planes of nz that may have images in z where z does not wrap: i = 0 .. NEAR_FACES - 1. In a thin slab planes
+ * come twice. */
 enum { NEAR_FACES = 2 * DEPTHS };
 static __host__ __device__ __forceinline__ int plane_near_face(int i, int nz) {
   return i < DEPTHS ? i : nz - 1 - (i - DEPTHS);
 }
 
-/* Do the points of a launch have images, all of them in z and of planes [begin, end)? */
+/* Do the points of a launch have images, and are all of these in z and of planes [begin, end)? */
 inline bool in_z_alone(const kernel_args &a, int begin, int end) {
   const int lo = a.ghosts[FACE_Z_LO], hi = a.ghosts[FACE_Z_HI];
   bool some = false, alone = lo != GHOST_WRAP;
@@ -173,10 +174,10 @@ inline bool in_z_alone(const kernel_args &a, int begin, int end) {
 
 /* --- both ends of rows of whole sectors ------------------------------------------------------------------- */
 
-/* Gap i of a plane, of ny + 1, is what lies between the last point of row i - 1 and the first of row i: right ghosts,
- * padding, left ghosts, in whole 32-byte sectors. Its first and its last sector are stored whole, padding included:
- * DRAM would have to read half of one that is stored in part. A thread has a pack of GAPS gaps, and loads for all of
- * them before it stores. */
+/* Gap i of a plane, of ny + 1, lies between the last point of row i - 1 and the first of row i: right ghosts,
+ * padding, left ghosts. It spans whole sectors of 32 bytes. The first and the last sector are stored whole, padding
+ * included: DRAM would have to read a sector that is stored in part. A thread has a pack of GAPS gaps, and loads for
+ * all of them before it stores. */
 enum { GAPS = 4, GAP_LANES = 4, GAP_BLOCK = 128, SECTOR = 8 };
 
 /* Do the gaps of this launch hold only images and padding? */
@@ -242,7 +243,7 @@ inline cudaError_t launch_gaps(const kernel_args *a, cudaStream_t stream) {
 
 /* --- launching -------------------------------------------------------------------------------------------- */
 
-/* The faces from `first` on that have something to do: in z only those within reach of the launch's planes. */
+/* The faces from `first` on with images to store: in z only faces within reach of the launch's planes. */
 inline face_list faces_of(const kernel_args *a, int first) {
   face_list list = {};
   for (int face = first; face < FACE_COUNT; face++) {

@@ -64,7 +64,7 @@ typedef struct kernel_terms {
 typedef struct kernel_args {
   const float *in;
   float *out;
-  const float *before; /* for kernels with KERNEL_GRADIENT: u of the step before; NULL: it is what out held */
+  const float *before; /* for kernels with KERNEL_GRADIENT: u of the step before; NULL: out holds it */
   const float *medium[EQUATION_MEDIA]; /* the equation's factors m of each point, laid out as `in` */
   float scale[EQUATION_MEDIA];         /* m everywhere where medium is NULL */
   enum equation equation;
@@ -97,8 +97,9 @@ typedef int cuda_kernel(const kernel_args *args, void *stream);
 enum kernel_flags {
   KERNEL_WAVEFRONT = 1, /* launches over chunks of planes can advance several steps a pass (wavefront.h) */
   KERNEL_ORACLE = 2,    /* written to be read, not to be fast: `auto` does not measure it */
-  KERNEL_TERMS = 4,     /* does kernel_args.terms, and flat */
-  KERNEL_GRADIENT = 8   /* ... and kernel_args.before: so steps can write into the adjoint's ring buffer */
+  KERNEL_TERMS = 4,     /* takes kernel_args.terms and flat */
+  KERNEL_GRADIENT =
+      8 /* also takes kernel_args.before, so that steps can write into the adjoint's ring buffer */
 };
 
 struct operation;
@@ -106,13 +107,13 @@ struct operation;
 typedef struct kernel {
   const char *name;
   enum backend backend;
-  unsigned equations; /* those it does: bit 1 << equation */
+  unsigned equations; /* equations that it does: bit 1 << equation */
   unsigned flags;     /* enum kernel_flags */
-  /* A launch and the absorbing layers of its points in one, with absorb_args (absorb.h); NULL: operation_absorb is to
-   * follow the launch. */
+  /* Does a launch and the absorbing layers of its points in one, with absorb_args (absorb.h). NULL: operation_absorb
+   * must follow the launch. */
   const struct operation *layers;
   const char *note;  /* one line for --version */
-  host_kernel *host; /* exactly one of the two is set; both NULL: not compiled in */
+  host_kernel *host; /* exactly one of `host` and `cuda` is set; both NULL: not compiled in */
   cuda_kernel *cuda;
 } kernel;
 
@@ -123,12 +124,12 @@ extern const int kernel_table_size;
 const char *equation_name(enum equation equation);
 const char *backend_name(enum backend backend);
 
-/* Does it do this equation on this backend? */
+/* Does the kernel do this equation on this backend? */
 static inline bool kernel_does(const kernel *k, enum equation equation, enum backend backend) {
   return k->backend == backend && k->equations >> equation & 1;
 }
-/* The kernel called `name` for this equation and backend; "auto" is the first of them in kernels.def.
- * Fails with KERNEL_UNKNOWN (naming the nearest) or KERNEL_NOT_COMPILED. */
+/* Finds the kernel called `name` for this equation and backend; "auto": the first in kernels.def. Fails with
+ * KERNEL_UNKNOWN (naming the nearest) or KERNEL_NOT_COMPILED. */
 int kernel_find(const char *name, enum equation equation, enum backend backend, const kernel **found,
                 error *e);
 

@@ -10,8 +10,8 @@
 
 #include <cuda_runtime.h>
 
-/* The chip that a kernel's code for this process' device was compiled for: 90 for Hopper. A later device may run PTX of
- * an older chip, and then lacks what the kernel leaves out for that one. */
+/* The chip that a kernel's code for this process' device was compiled for: 90 for Hopper. A later device may run PTX
+ * of an older chip. It then lacks what the kernel leaves out for the older chip. */
 struct compiled {
   int chip = 0;
   cudaError_t status;
@@ -47,8 +47,8 @@ static __device__ __forceinline__ void await_launch_before() {
 #endif
 }
 
-/* If launch_behind enqueues the next launch, its blocks may start on free multiprocessors as soon as all blocks of this
- * launch have called this. Without the call they start when these blocks have ended. */
+/* Lets the next launch, if launch_behind enqueues it, start on free multiprocessors once all blocks of this launch
+ * have called this function. Without the call its blocks start when these have ended. */
 static __device__ __forceinline__ void admit_next_launch() {
 #if __CUDA_ARCH__ >= 900
   cudaTriggerProgrammaticLaunchCompletion();

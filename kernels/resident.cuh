@@ -1,4 +1,4 @@
-/* Blocks that are on the device at once. */
+/* Counts and launches blocks that are on the device at once. */
 #ifndef STENCIL_RESIDENT_CUH
 #define STENCIL_RESIDENT_CUH
 
@@ -8,8 +8,8 @@ struct residency {
   int sms, blocks; /* multiprocessors; blocks of a kernel that fit one of them, 0: the kernel is too large */
 };
 
-/* Lets a kernel use `shared` bytes of dynamic shared memory, and returns how many of its blocks of so many threads a
- * multiprocessor holds. Once a process and kernel. */
+/* Lets a kernel use `shared` bytes of dynamic shared memory. Finds how many of its blocks of `threads` threads a
+ * multiprocessor holds. Call it once a process and kernel. */
 inline cudaError_t residency_of(const void *kernel, int threads, size_t shared, residency *r) {
   int device = 0, most = 0;
   cudaFuncAttributes of = {};

@@ -8,7 +8,7 @@
 #define vec       float
 #define INLINE    GHOSTS_INLINE
 #define ISA(name) point_##name
-#ifdef __CUDA_ARCH__ /* fmaf gives the same bits, and other registers */
+#ifdef __CUDA_ARCH__ /* fmaf gives the same bits but uses other registers */
 #define vec_fma(a, b, c) __fmaf_rn(a, b, c)
 #else
 #define vec_fma(a, b, c) fmaf(a, b, c)
@@ -24,7 +24,7 @@ GHOSTS_INLINE void point_media(const kernel_args *a, ptrdiff_t at, float m[EQUAT
   for (int i = 0; i < EQUATION_MEDIA; i++) m[i] = a->medium[i] ? a->medium[i][at] : a->scale[i];
 }
 
-/* ... and what multiplies the stencil there. */
+/* What multiplies the stencil at a place of the fields. */
 GHOSTS_INLINE float point_gain_at(const kernel_args *a, ptrdiff_t at) {
   float m[EQUATION_MEDIA];
   point_media(a, at, m);

@@ -24,7 +24,8 @@ GHOSTS_INLINE kernel_terms terms_from(kernel_terms t, ptrdiff_t offset) {
   return t;
 }
 
-/* The bracket, which m multiplies, from the stencil B. The counts are constants, so that absent terms cost nothing. */
+/* Makes the bracket, which m multiplies, from the stencil B. The counts are constants, so that absent terms cost
+ * nothing. */
 GHOSTS_INLINE float terms_bracket(const kernel_terms *t, bool density, int memories, bool gradient, float B,
                                   float u, terms_point *p) {
   float sum = 0;
@@ -64,7 +65,7 @@ GHOSTS_INLINE void terms_store(const kernel_terms *t, ptrdiff_t at, const terms_
   for (int l = 0; l < t->memories; l++) t->memory[l][at] = p->r[l];
 }
 
-/* The bracket of a point in memory. */
+/* Makes the bracket of a point in memory. */
 GHOSTS_INLINE float terms_bracket_at(const kernel_args *a, ptrdiff_t at, float B) {
   const kernel_terms *t = &a->terms;
   if (!terms_any(t)) return B;
@@ -74,7 +75,7 @@ GHOSTS_INLINE float terms_bracket_at(const kernel_args *a, ptrdiff_t at, float B
   return B;
 }
 
-/* `out` of a point in memory, of this gain, with `term` added. */
+/* Returns `out` of a point in memory with `term` added; gain: the point's. */
 GHOSTS_INLINE float terms_add(const kernel_args *a, ptrdiff_t at, float gain, float term, float out) {
   const kernel_terms *t = &a->terms;
   if (t->memories || t->recalled) {

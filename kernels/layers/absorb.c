@@ -1,10 +1,10 @@
-/* The absorbing layers on the host, one point after another: the oracle, and what follows a kernel that does not bring
- * them itself. Kernels `simd` do (host_layers.h). */
+/* The absorbing layers on the host, one point after another. This is the oracle, and follows kernels that do not do
+ * their layers themselves, as kernels `simd` do (host_layers.h). */
 #include <stdbool.h>
 #include "absorb.h"
 #include "kernels/host_range.h"
 
-/* Adds to a point what its layers have for it, axis by axis. */
+/* Adds the layer terms of a point to it, axis by axis. */
 static void absorb_add(const absorb_args *a, absorb_point at) {
   const kernel_args *f = &a->field;
   const int place[ABSORB_AXES] = {at.x, at.y, at.z};

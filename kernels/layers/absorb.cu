@@ -17,10 +17,10 @@ namespace absorbing {
 enum {
   WARPS = 8,
   BLOCK = LANES * WARPS,
-  SEGMENT = LANES - 2 * RADIUS, /* points of a row that a warp takes, beside those it needs for them */
-  ROWS = 4,                     /* of a warp, loaded together and computed one after the other */
-  ENOUGH = 8192,                /* warps: where there are fewer, layers are cut into pieces ... */
-  PIECE = 4, /* ... of so many points at least, since each begins with those before and after it */
+  SEGMENT = LANES - 2 * RADIUS, /* points of a row that a warp updates, besides those that it only reads */
+  ROWS = 4,                     /* rows of a warp, loaded together and computed one after the other */
+  ENOUGH = 8192,                /* with fewer warps, layers are cut into pieces */
+  PIECE = 4, /* points of a piece at least, since each begins with the points before and after it */
   AHEAD = 2  /* points along a layer that a thread loads ahead */
 };
 
@@ -31,7 +31,7 @@ struct layer_region {
   layers along_y, along_z;
 };
 
-/* Stores a point, whose place in the field is `at`, anew. */
+/* Stores the new value of a point, whose place in the field is `at`. */
 static __device__ __forceinline__ void revise(const kernel_args &f, bool images, const absorb_point &p,
                                               ptrdiff_t at, float value) {
   if (images)
@@ -40,7 +40,7 @@ static __device__ __forceinline__ void revise(const kernel_args &f, bool images,
     f.out[at] = value;
 }
 
-/* A point's new value. */
+/* Returns a point's value with its layer term added. */
 template <bool TERMS>
 static __device__ __forceinline__ float with_layer_term(const kernel_args &f, ptrdiff_t at, float gain,
                                                         float layer_term, float out) {
@@ -61,7 +61,7 @@ template <int AXIS, bool TERMS> struct revisit {
   int i, inward; /* i: from the outer edge */
   absorb_point point;
   ptrdiff_t step, state_step, at, state; /* strides; the point in a field, in the state */
-  ptrdiff_t layer_term, layer_term_step; /* the same of its layer term along x; -1: it is in no such layer */
+  ptrdiff_t layer_term, layer_term_step; /* place and stride of the layer term along x; -1: there is none */
   float u[2 * RADIUS + 1], psi[ABSORB_BEYOND + 1];
   operands next[AHEAD];
 
@@ -88,7 +88,7 @@ template <int AXIS, bool TERMS> struct revisit {
 #pragma unroll
     for (int k = 0; k < ABSORB_BEYOND; k++) renew(k, remembered(k));
   }
-  /* psi[i + k] before this step; past the layer its last, which counts 0 times */
+  /* psi[i + k] before this step; past the layer it is the last psi, which is multiplied by 0 */
   __device__ __forceinline__ float remembered(int k) const {
     return s.psi_in[state + (min(i + k, a.width - 1) - i) * state_step];
   }
@@ -96,7 +96,7 @@ template <int AXIS, bool TERMS> struct revisit {
     const float *c = s.coefficients + (2 * a.width + i + k);
     psi[k] = absorb_psi(c[0], c[a.width + ABSORB_BEYOND], a.difference, u + RADIUS + k, 1, before);
   }
-  /* Loads what the iteration `n` later needs. */
+  /* Loads the operands of iteration `n` from this one. */
   __device__ __forceinline__ void load_ahead(int n) {
     const kernel_args &f = a.field;
     const ptrdiff_t then = at + n * step;
@@ -105,7 +105,7 @@ template <int AXIS, bool TERMS> struct revisit {
         s.zeta[state + n * state_step], f.out[then],
         point_gain_at(&f, then),        layer_term < 0 ? 0 : a.layer_terms[layer_term + n * layer_term_step]};
   }
-  /* Finishes the point and goes on to the next, of which `left` are left. */
+  /* Finishes the point and goes on to the next; `left` points are left. */
   __device__ __forceinline__ void iterate(int left) {
     const operands now = next[0];
     const ptrdiff_t here = at, here_state = state;
@@ -117,7 +117,7 @@ template <int AXIS, bool TERMS> struct revisit {
     for (int n = 0; n + 1 < AHEAD; n++) next[n] = next[n + 1];
     i++, at += step, state += state_step;
     if (layer_term >= 0) layer_term += layer_term_step;
-    /* before the stores, since compilers do not move loads across them */
+    /* before the stores, since compilers do not move loads above them */
     if (left >= AHEAD) load_ahead(AHEAD - 1);
     const float slope = absorb_slope(&s, psi[0], psi[1], psi[2], psi[3]);
     const float second = absorb_second(&s, AXIS == 1 ? a.field.wy : a.field.wz, u + RADIUS, 1);
@@ -139,7 +139,7 @@ template <int AXIS, bool TERMS> struct revisit {
   }
 };
 
-/* `count` points of a layer, the first at p. */
+/* Updates `count` points of a layer, the first at p. */
 template <int AXIS, bool TERMS>
 static __device__ __forceinline__ void revisit_layer(const absorb_args &a, bool images, int count,
                                                      const absorb_point &p) {
@@ -152,7 +152,7 @@ struct row_group {
   int z, y, y_end;
 };
 
-/* A lane's points, one of each row, and what it needs for them. */
+/* A lane's points, one of each row, and their operands. */
 struct row_lane {
   const absorb_args &a;
   const row_group &rows;
@@ -186,7 +186,7 @@ struct row_lane {
     zeta_a = owns ? c[k] : 0, zeta_b = owns ? c[a.width + k] : 0;
   }
   __device__ __forceinline__ bool exists(int j) const { return rows.y + j < rows.y_end; }
-  /* Is the point in no other layer? */
+  /* Is row j's point in no other layer? */
   __device__ __forceinline__ bool finishes(const layer_region &s, int j) const {
     const int y = rows.y + j;
     return owns && rows.z >= s.z.lo && rows.z < s.z.hi && y >= s.y.lo && y < s.y.hi;
@@ -233,7 +233,7 @@ struct row_lane {
   }
 };
 
-/* The points of a segment of these rows. */
+/* Updates the points of a segment of these rows. */
 template <bool TERMS>
 static __device__ __forceinline__ void revisit_segment(const absorb_args &a, const layer_region &s,
                                                        row_lane &lane) {
@@ -256,7 +256,7 @@ static __device__ __forceinline__ void revisit_segment(const absorb_args &a, con
   }
 }
 
-/* Rows of the layers along x. */
+/* Updates rows of the layers along x. */
 template <bool TERMS>
 static __global__ void __launch_bounds__(BLOCK, 4)
     add_in_rows(const __grid_constant__ absorb_args a, const __grid_constant__ layer_region s) {
@@ -270,7 +270,7 @@ static __global__ void __launch_bounds__(BLOCK, 4)
     }
 }
 
-/* Layers along y and z. */
+/* Updates the layers along y and z. */
 template <bool TERMS>
 static __global__ void __launch_bounds__(BLOCK, 3)
     add(const __grid_constant__ absorb_args a, const __grid_constant__ layer_region s) {
@@ -289,8 +289,8 @@ static __global__ void __launch_bounds__(BLOCK, 3)
     revisit_layer<1, TERMS>(a, s.images, p.count, {s.z.lo + z, p.at, x});
 }
 
-/* Layers of `width` points, cut as if there were two of them; across them are tiles_x tiles of x and `others` points of
- * the third axis. */
+/* Cuts layers of `width` points as if there were two of them. Across them are tiles_x tiles of x and `others` points
+ * of the third axis. */
 static layers layers_of(const span &s, unsigned tiles_x, int others, int width) {
   layers l = {s.boxes(), tiles_x * blocks_for(others, WARPS), 1};
   while (2 * l.tiles * WARPS * l.pieces < ENOUGH && (int)l.pieces * PIECE < width) l.pieces++;

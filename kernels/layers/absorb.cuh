@@ -13,7 +13,7 @@ extern "C" int absorb_cuda_before(const absorb_args *args, void *stream);
  * alone. */
 extern "C" int absorb_cuda_others(const absorb_args *args, void *stream);
 
-/* An operation for a kernel and the layers of its points (kernel.layers). */
+/* Makes the operation of a kernel with the layers of its points (kernel.layers). */
 static constexpr operation absorb_operation(const char *name, cuda_operation *cuda) {
   operation o = {};
   o.name = name, o.args_bytes = sizeof(absorb_args), o.cuda = cuda;
@@ -24,7 +24,7 @@ namespace absorbing {
 
 enum { LANES = 32, BEFORE_PITCH = 32, BEFORE_POINTS = 64 };
 
-/* Coordinates of a range that lie in its axis' layers: those below `lo` and those from `hi` on. */
+/* A range of coordinates: those below `lo` and from `hi` on lie in layers of the axis. */
 struct span {
   int begin, lo, hi, end;
   __host__ __device__ int between() const { return hi - lo; }
@@ -37,7 +37,7 @@ struct layers {
   __host__ __device__ unsigned blocks() const { return boxes * tiles * pieces; }
 };
 
-/* A block's part of its layers' points: `count` of them, the first at `at` along the axis. */
+/* A block's part of a layer: `count` points, the first at `at` along the axis. */
 struct piece {
   unsigned tile;
   int at, count;

@@ -60,7 +60,7 @@ GHOSTS_INLINE absorb_layer_terms absorb_layer_terms_of(const absorb_axis *x, int
   return t;
 }
 
-/* Where the layer term of a point is, from args.layer_terms on. high: it is the high layer's; ny: of the slab. */
+/* The place of a point's layer term in args.layer_terms. high: the point lies in the high layer; ny: of the slab. */
 GHOSTS_INLINE ptrdiff_t absorb_layer_term_at(const absorb_layer_terms *t, int ny, int high, absorb_point at) {
   const ptrdiff_t row = (ptrdiff_t)((high ? t->high : 0) + at.z) * ny + at.y;
   return row * t->pitch + at.x - (high ? t->first : 0);
@@ -80,14 +80,15 @@ cuda_operation operation_absorb_cuda;
 
 /* --- one point, for all backends ------------------------------------------------------------------------ */
 
-/* Where psi[k] is along the stored axis; for k past the layer, where its last psi is, which is then multiplied by 0. */
+/* Returns the place of psi[k] along the stored axis. For k past the layer it is that of the last psi, which is then
+ * multiplied by 0. */
 GHOSTS_INLINE int absorb_stored(const absorb_axis *a, int width, absorb_place p, int k) {
   if (k >= width) k = width - 1;
   return p.inward > 0 ? k - a->lo_first : a->hi_last - k;
 }
 
-/* One axis of one point, ready to compute: what does not differ between points of the same i. `step` is the
- * field's stride along the axis, inward. */
+/* One axis of one point, ready to compute: all that is the same for points of the same i. `step` is the field's
+ * stride along the axis, inward. */
 typedef struct absorb_line {
   ptrdiff_t step;
   ptrdiff_t psi[ABSORB_BEYOND + 1]; /* from the axis' first stored value to psi[i + 0 .. 3] */
@@ -110,7 +111,7 @@ GHOSTS_INLINE absorb_line absorb_line_of(const absorb_axis *a, int width, absorb
   return l;
 }
 
-/* psi[k] after this step, from what it was; a, b: its coefficients; u: point k of the field. */
+/* psi[k] after this step. before: psi[k] until then; a, b: its coefficients; u: point k of the field. */
 GHOSTS_INLINE float absorb_psi(float a, float b, const float difference[2], const float *u, ptrdiff_t step,
                                float before) {
   const float near = difference[0] * (u[-step] - u[-2 * step]);
@@ -132,7 +133,7 @@ GHOSTS_INLINE float absorb_second(const absorb_axis *a, const float w[5], const 
   return fmaf(a->center, u[0], sum);
 }
 
-/* zeta after this step, from what it was. */
+/* zeta after this step. before: zeta until then. */
 GHOSTS_INLINE float absorb_zeta(float a, float b, float second, float slope, float before) {
   return fmaf(a, before, b * (second + slope));
 }
@@ -151,13 +152,13 @@ GHOSTS_INLINE float absorb_zeta_before(const absorb_axis *x, int width, absorb_p
   return layer_term - absorb_slope(x, psi[0], psi[1], psi[2], psi[3]);
 }
 
-/* How many layer points come after this one inward, where it is the slab's last along z; 0 where it is not. */
+/* How many layer points follow the slab's last point along z, inward; 0 for other points. */
 GHOSTS_INLINE int absorb_left(const absorb_args *a, absorb_place p, int z) {
   const int last = p.inward > 0 ? a->field.nz - 1 : 0;
   return z == last ? a->width - 1 - p.i : 0;
 }
 
-/* The same, of a point whose place in the layer is known. */
+/* The place of the layer term of a point whose place in the layer is known. */
 GHOSTS_INLINE ptrdiff_t absorb_offset_of_layer_term(const absorb_args *a, absorb_place p, absorb_point at) {
   const absorb_layer_terms t = absorb_layer_terms_of(&a->axis[0], a->width, a->field.nz);
   return absorb_layer_term_at(&t, a->field.ny, p.inward < 0, at);

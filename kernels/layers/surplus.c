@@ -1,5 +1,5 @@
-/* The host function of surplus.h, row by row, in runs of points that lie in the same layers. The compiler makes vectors
- * of the loops, for each instruction set. */
+/* The host function of surplus.h. It goes row by row, in runs of points that lie in the same layers. The compiler
+ * makes vectors of the loops, for each instruction set. */
 #include "surplus.h"
 #include "base/isa.h"
 #include "kernels/host_range.h"
@@ -13,7 +13,7 @@ enum { RUN = 256 /* points, the most at a time */ };
   }
 HOST_ISAS(SURPLUS_ROWS)
 
-/* Points from p to before `end` in its row. */
+/* Does the points from p to before `end` in its row. */
 static void surplus_do(const surplus_args *a, const surplus_region *region, absorb_point p, int end) {
   for (; p.x < end; p.x += RUN) {
     const int n = smaller(RUN, end - p.x);

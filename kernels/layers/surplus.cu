@@ -11,8 +11,8 @@ enum { BLOCK = 256, WARP = 32, EACH = 2, PART = WARP * EACH /* points of a warp 
 /* How the planes of a launch are cut. */
 struct cut {
   surplus_region own, all; /* of the slab's planes; of the launch's */
-  unsigned rows, parts;    /* whole rows; warps of one of them */
-  unsigned whole, of_ends; /* blocks of all these; blocks of the ends of a plane's rows */
+  unsigned rows, parts;    /* number of whole rows; warps of a row */
+  unsigned whole, of_ends; /* blocks of whole rows; blocks of the ends of a plane's rows */
 };
 
 /* Row `row` of the whole ones: y and z of its points. */
@@ -31,7 +31,7 @@ static __device__ __forceinline__ absorb_point row_of(const surplus_args &a, con
 
 /* The points of a thread: point j is at[j] from the first one's row in fields, and j WARP further in arrays of own points. */
 template <bool WHOLE> struct points {
-  static constexpr int AXES = WHOLE ? ABSORB_AXES : 1; /* of layers that they may lie in */
+  static constexpr int AXES = WHOLE ? ABSORB_AXES : 1; /* axes of layers that the points may lie in */
   surplus_run run; /* of the first one; chi and coefficients are of axes but x */
   int at[EACH];
   bool there[EACH];
@@ -58,7 +58,7 @@ static __device__ __forceinline__ void find(const surplus_args &a, const cut &c,
   }
 }
 
-/* Their chi lies as they do. */
+/* Finds the points at the ends of rows. Their chi lies in the same order. */
 static __device__ __forceinline__ void find(const surplus_args &a, const cut &c, unsigned block,
                                             points<false> &p) {
   const surplus_layers &s = a.layers;
@@ -118,7 +118,7 @@ static __device__ __forceinline__ void store(const surplus_args &a, const points
     if (l < a.field.terms.memories) a.memory[l][stored] = k.memory[l];
 }
 
-/* As surplus_step. */
+/* Does for a point what surplus_step does. */
 template <bool WHOLE>
 static __device__ __forceinline__ void advance(const surplus_args &a, const points<WHOLE> &p, int j,
                                                known<points<WHOLE>::AXES> &k, float mu, float u) {

@@ -18,26 +18,26 @@ enum surplus_kind {
   SURPLUS_STEP, /* after one or two steps: updates chi, at ghosts too, and at own points `missing`, the image and l */
   SURPLUS_END, /* turns mu of steps 0 and 1 into m lambda, with the damping removed, and completes the gradient */
   SURPLUS_TIMES, /* multiplies mu by P, the product of 1 + b, of layers that forget at once (absorb_at_rest) */
-  SURPLUS_OVER   /* divides mu by it */
+  SURPLUS_OVER   /* divides mu by P */
 };
 
-/* mu and the forward field of a step: their own point (0, 0, 0). */
+/* mu and the forward field u of a step, at own point (0, 0, 0). */
 typedef struct surplus_seen {
   const float *mu, *u;
 } surplus_seen;
 enum { SURPLUS_STEPS = 2 };
 
-/* Points of the planes [field.z_begin, field.z_end) that lie in layers. The arrays of own points have a value for each
- * of these, plane after plane (surplus_region). */
+/* Acts on points of the planes [field.z_begin, field.z_end) that lie in layers. The arrays of own points have a value
+ * for each such point, plane after plane (surplus_region). */
 typedef struct surplus_args {
   enum surplus_kind kind;
   surplus_layers layers;
   kernel_args field; /* media, terms, geometry */
   float *mu,
       *after; /* SURPLUS_END: own point (0, 0, 0) of the field of this step, and of that of the step after */
-  surplus_seen seen[SURPLUS_STEPS]; /* SURPLUS_STEP: the steps that are looked at, */
-  int steps;                        /* so many, in their order */
-  float *image;                     /* laid out likewise: gets -u e; or NULL */
+  surplus_seen seen[SURPLUS_STEPS]; /* SURPLUS_STEP: the steps to look at */
+  int steps;                        /* number of elements of `seen`, in the order of the steps */
+  float *image;                     /* laid out as mu; gets -u e; or NULL */
   float *missing, *before,
       /* last: l of the latest adjoint step, kept only with absorption; before: l of the step before it */
       *last;
@@ -87,7 +87,7 @@ GHOSTS_INLINE ptrdiff_t surplus_in_plane(const surplus_layers *s, const surplus_
 #ifdef __CUDACC__
 #define SURPLUS_EACH
 #define SURPLUS_INLINE GHOSTS_INLINE
-#else /* or they are not of the caller's set of instructions */
+#else /* always inline, so that functions use the caller's instruction set */
 #define SURPLUS_EACH   _Pragma("GCC ivdep")
 #define SURPLUS_INLINE static inline __attribute__((always_inline))
 #endif
@@ -106,7 +106,7 @@ GHOSTS_INLINE float surplus_lacks(float u, float l, float had, float before, flo
 typedef struct surplus_run {
   float *chi[ABSORB_AXES]; /* of the first point; NULL: it lies in no layer of the axis */
   const float *coefficients[ABSORB_AXES];
-  int along;            /* of x: how these follow each other */
+  int along;            /* of x: from a point's coefficients to the next one's */
   ptrdiff_t at, stored; /* the first point: in fields, in arrays of layer points */
   bool own;
 } surplus_run;
@@ -129,7 +129,7 @@ GHOSTS_INLINE surplus_run surplus_run_of(const surplus_args *a, const surplus_re
   return r;
 }
 
-/* Adds the part of an axis to e, and its part of the step before to `before`, at `n` points; `along`: from a point's
+/* Adds chi of an axis to e, and chi of the step before to `before`, at `n` points. `along`: from a point's
  * coefficients to the next one's. */
 SURPLUS_INLINE void surplus_along(const float *c, int width, int along, const float *mu, float *chi, float *e,
                                   float *before, int n) {
@@ -141,7 +141,7 @@ SURPLUS_INLINE void surplus_along(const float *c, int width, int along, const fl
   }
 }
 
-/* Makes l of e. */
+/* Turns e, in `l`, into l. */
 SURPLUS_INLINE void surplus_undamp(const surplus_args *a, const surplus_run *r, float *l, int n) {
   const kernel_terms *t = &a->field.terms;
   const float *kappa = t->loss + r->at;
@@ -186,7 +186,7 @@ SURPLUS_INLINE void surplus_step(const surplus_args *a, const surplus_seen *of, 
   }
 }
 
-/* The other kinds, of an own point; e: its own. */
+/* Does the other kinds at an own point; e: the point's. */
 GHOSTS_INLINE void surplus_finish(const surplus_args *a, float e, const surplus_run *r) {
   float *mu = a->mu + r->at, P = 1;
   POINTS_UNROLL for (int i = 0; i < ABSORB_AXES; i++) if (r->chi[i]) P *=

@@ -29,7 +29,7 @@ typedef struct operation {
   int (*pieces)(const void *args, int threads);
 } operation;
 
-/* Defines operation_NAME, whose args are of a type; the rest are .host and what follows it. */
+/* Defines operation_NAME, whose args are of a type; then follow .host and other members. */
 #ifdef STENCIL_HAVE_CUDA
 #define OPERATION(NAME, what, type, ...)                                                                     \
   cuda_operation operation_##NAME##_cuda;                                                                    \
@@ -52,7 +52,7 @@ enum { POINTS_MOST = 8 /* along an axis */ };
  * along an axis of n points is first + i, or that less n where it is n or more: a periodic axis goes on at its other end.
  * Along z planes are the slab's, ghosts among them. The weight of a point is (wz wy) wx. */
 typedef struct point_weights {
-  int z, y, x;                                             /* the first of them */
+  int z, y, x;                                             /* the first of the points */
   unsigned char nz, ny, nx;                                /* how many: 1 to POINTS_MOST */
   float wz[POINTS_MOST], wy[POINTS_MOST], wx[POINTS_MOST]; /* each aligned to 16 bytes where the struct is */
 } point_weights;
@@ -62,7 +62,7 @@ GHOSTS_INLINE int points_at(int first, int i, int n) {
   return first + i < n ? first + i : first + i - n;
 }
 
-/* The i of grid point `at`; where it is none of the points, their number or more. */
+/* Returns the i of grid point `at`; where it is none of the points, their number or more. */
 GHOSTS_INLINE int points_index(int first, int at, int n) {
   return at >= first ? at - first : at - first + n;
 }
@@ -84,10 +84,10 @@ typedef struct source_part {
   int signal; /* its index into signal; ~index: the value is imposed on its only point */
 } source_part;
 
-/* At each point that sources act on: out += gain * sum over the parts, in their order, of weight * signal: s =
- * fma(weight, signal, s) from 0, times sigma. The adjoint adds residuals of p, stretched (stretch.h): there the sum is
- * divided by sigma instead. Then fma(gain, s, out), with the terms, is stored with its images; gain is the stencil's
- * factor. An imposed value that is not NaN replaces the result. */
+/* At each point that sources act on: out += gain * sum over the parts, in their order, of weight * signal. The sum s
+ * starts from 0, s = fma(weight, signal, s), and is multiplied by sigma. The adjoint adds residuals of p, stretched
+ * (stretch.h): there s is divided by sigma instead. Then fma(gain, s, out), with the terms, is stored with its
+ * images; gain is the stencil's factor. An imposed value that is not NaN replaces the result. */
 typedef struct inject_args {
   kernel_args field;               /* out, equation, media, geometry, ghosts */
   const source_tile *tiles;        /* of the planes [field.z_begin, field.z_end); distinct; device memory */
@@ -107,7 +107,7 @@ GHOSTS_INLINE float inject_add(const inject_args *a, const source_part *k, int i
   return fmaf((p->wz[iz] * p->wy[iy]) * p->wx[ix], a->signal[k->signal], s);
 }
 
-/* Adds to point (y, x) of a tile's plane what its sources give, their sum s. */
+/* Adds s, the sum of the sources of a tile, to point (y, x) of its plane. */
 GHOSTS_INLINE void inject_store(const inject_args *a, const source_tile *t, int y, int x, float s) {
   const kernel_args *f = &a->field;
   const ptrdiff_t at = (ptrdiff_t)f->plane * t->z + (ptrdiff_t)f->pitch * y + x;
@@ -130,11 +130,11 @@ GHOSTS_INLINE void inject_impose(const kernel_args *f, int z, int y, int x, floa
 /* --- receivers -------------------------------------------------------------------------------------------------- */
 
 /* samples[i] = the field interpolated at receivers[i]. A row is the sum of wy u along y, a column the sum of wz times
- * rows along z, the sample the sum of wx times columns along x. Each is fma(weight, value, sum) from 0 in ascending
- * order: so neighbouring lanes read neighbouring columns. */
+ * rows along z. The sample is the sum of wx times columns along x. Each sum is fma(weight, value, sum) from 0 in
+ * ascending order. So neighbouring lanes read neighbouring columns. */
 typedef struct sample_args {
   const float *field; /* own point (0, 0, 0), ghosts along z up to date */
-  const float *sigma; /* laid out likewise: its values over these; NULL: as they are */
+  const float *sigma; /* laid out as the field, which is divided by it; NULL: it is not */
   bool adjoint;       /* the field is mu; a sampled value is nu (stretch.h) times sigma */
   size_t pitch, plane;
   int ny, nx;
@@ -178,10 +178,10 @@ typedef struct persistent_state {
   uint64_t waited_ns; /* how long one block, after its step, waited for neighbours' planes */
 } persistent_state;
 
-/* Step i reads fields[i % N] and writes fields[(i + 1) % N], N = equation_states, own points with their images, as a
- * kernel of one step does (kernel.h). For a neighbour on a side it also writes the 4 planes next to it into the
- * neighbour's ghosts and sets the neighbour's counter to counter_before + i + 1. The next step begins when this
- * device's counter of that side has reached that value. The counters wrap around. */
+/* Step i reads fields[i % N] and writes fields[(i + 1) % N], N = equation_states. It writes own points with their
+ * images, as a kernel of one step does (kernel.h). For a neighbour on a side it also writes the 4 planes next to it
+ * into the neighbour's ghosts. Then it sets the neighbour's counter to counter_before + i + 1. The next step begins
+ * when this device's counter of that side has reached that value. The counters wrap around. */
 typedef struct persistent_args {
   kernel_args constants;          /* in, out and the z range are ignored */
   float *fields[EQUATION_STATES]; /* own point (0, 0, 0) */
@@ -194,9 +194,9 @@ typedef struct persistent_args {
   persistent_state *state;
 } persistent_args;
 
-/* For slabs so small that a launch takes longer than a step: the blocks stay on the GPU, meet after each step, and write
- * boundary planes to the neighbours' devices themselves. CUDA only. cudaErrorNotSupported: the device cannot do
- * cooperative launches. */
+/* Runs many steps of slabs so small that a launch takes longer than a step. The blocks stay on the GPU, meet after
+ * each step, and write boundary planes to the neighbours' devices themselves. CUDA only. cudaErrorNotSupported: the
+ * device cannot do cooperative launches. */
 extern const operation operation_persistent;
 
 /* --- statistics (statistics.h) ---------------------------------------------------------------------------------- */
@@ -207,8 +207,8 @@ extern const operation operation_statistics, operation_histogram;
 
 /* --- maps ------------------------------------------------------------------------------------------------------- */
 
-/* Adds the field of a step to maps of all own points of a slab, laid out as it is; NULL: not wanted. The sum of squares
- * is float64, since these leave the range of float32; its halves lie as all fields do. */
+/* Adds the field of a step to maps of all own points of a slab, laid out as the field; NULL: not wanted. The sum of
+ * squares is float64, since squares leave the range of float32. Its halves lie as all fields do. */
 typedef struct maps_args {
   const float *field, *sigma; /* of u, or of sigma u: sample_args */
   float *max, *min, *square, *square_low;
@@ -376,7 +376,7 @@ GHOSTS_INLINE void undamp_point(const undamp_args *a, int z, int y, int x) {
   const ptrdiff_t at = (ptrdiff_t)a->plane * z + (ptrdiff_t)a->pitch * y + x;
   const double m = a->medium ? a->medium[at] : a->scale, kappa = t->loss[at];
   double part = 1, S = ((double)a->nu[at] - (double)a->after[at]) / m, lambda = a->nu[at] / m;
-  if (a->nu[at] == 0 && a->after[at] == 0) return; /* nothing, or a point that is held */
+  if (a->nu[at] == 0 && a->after[at] == 0) return; /* the result is 0, or the point is held */
   for (int l = 0; l < t->memories; l++) {
     part -= kappa * (double)t->b[l] / (1 - (double)t->a[l]);
     S -= (double)t->a[l] * (double)t->memory[l][at] / (1 - (double)t->a[l]);

@@ -1,16 +1,16 @@
 /* The table of operations (operation.h) and their host functions. Each thread takes a range of the rows, points or
- * receivers; no two of these write to the same place. */
+ * receivers, so that no two threads write to the same place. */
 #include "kernels/host_range.h"
 #include "kernels/host/host_simd.h"
 #include "operation.h"
 #include "statistics.h"
 
-/* Stores own point (z, y, x) of a->out again: its images, and 0 where it is held. */
+/* Stores own point (z, y, x) of a->out again, or 0 where it is held, with its images. */
 static void operation_renew(const kernel_args *a, int z, int y, int x) {
   ghosts_store(a, z, y, x, a->out[(ptrdiff_t)a->plane * z + (ptrdiff_t)a->pitch * y + x]);
 }
 
-/* Must every point of row (z, y) be stored again, since it is held or has an image along y or z? In other rows only
+/* Must every point of row (z, y) be stored again? Such a row is held or has images along y or z. In other rows only
  * points near the ends can have images (operation_end_points). */
 static int operation_whole_row(const kernel_args *a, int z, int y) {
   const unsigned char *g = a->ghosts;
@@ -18,8 +18,7 @@ static int operation_whole_row(const kernel_args *a, int z, int y) {
          ghosts_touch(y, a->ny, g[FACE_Y_LO], g[FACE_Y_HI]);
 }
 
-/* How many points at the two ends of a row may have images in x, both ends together: at most nx, 0 without rules in
- * x. */
+/* How many points at the two ends of a row, together, may have images in x: at most nx; 0 without rules in x. */
 static int operation_end_points(const kernel_args *a) {
   const int both = 2 * (RADIUS + 1);
   if (a->ghosts[FACE_X_LO] == GHOST_KEEP && a->ghosts[FACE_X_HI] == GHOST_KEEP) return 0;
@@ -73,7 +72,7 @@ POINTS(gradient, 0)
 POINTS(frame, RADIUS)
 #undef POINTS
 
-/* Only the maps of `m`: these are constants, so the compiler makes vectors of the row. */
+/* Fills only the maps of `m`. These are constants, so the compiler makes vectors of the row. */
 static inline __attribute__((always_inline)) void maps_row(const maps_args *a, maps_args m, int row) {
   m.field = a->field, m.sigma = a->sigma, m.pitch = a->pitch, m.plane = a->plane;
   for (int x = 0; x < a->nx; x++) maps_point(&m, row / a->ny, row % a->ny, x);

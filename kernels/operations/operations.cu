@@ -65,7 +65,7 @@ static __device__ __forceinline__ void sample_weights(const float *from, float w
   w[4] = high.x, w[5] = high.y, w[6] = high.z, w[7] = high.w;
 }
 
-/* The same as sample_column, for the most points along y and z: without a branch, so that loads overlap. */
+/* Does what sample_column does, for the most points along y and z. Without a branch loads overlap. */
 template <bool SCALED>
 static __device__ __forceinline__ float sample_whole(const sample_args &a, const point_weights &p, int x) {
   float wz[POINTS_MOST], wy[POINTS_MOST], sum = 0;
@@ -92,7 +92,7 @@ static __device__ __forceinline__ float sample_lane(const sample_args &a, const 
   return a.sigma ? sample_whole<true>(a, p, x) : sample_whole<false>(a, p, x);
 }
 
-/* A lane for each column: those of a receiver read a row's neighbours. Lanes without a column add nothing. */
+/* Each lane has a column; the lanes of a receiver read a row's neighbours. Lanes without a column add nothing. */
 static __global__ void __launch_bounds__(BLOCK) sample(const __grid_constant__ sample_args a) {
   const long long columns = (long long)a.count * POINTS_MOST;
   await_launch_before();

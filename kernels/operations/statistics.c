@@ -25,7 +25,7 @@ double statistics_mean(const field_statistics *s) {
 
 /* --- units ------------------------------------------------------------------------------------------------------- */
 
-/* Vectors of the compiler's own: it makes the widest instructions of the target out of them. */
+/* Vectors of the compiler's own, for which it uses the widest instructions of the target. */
 enum { VECTOR = 8 };
 typedef float vector __attribute__((vector_size(VECTOR * sizeof(float))));
 typedef int32_t mask __attribute__((vector_size(VECTOR * sizeof(int32_t))));
@@ -47,8 +47,8 @@ typedef struct unit_points {
 } unit_points;
 
 /* Adds the vectors of column x of a unit to the running sums, which stay in registers while y grows. The last column
- * may be less than VECTOR points wide (`width`): NaN stands in for what is missing and adds nothing. `bad` gets -1 for
- * each point that is not finite. */
+ * may be less than VECTOR points wide (`width`): NaN fills it up and adds nothing. `bad` gets -1 for each point that
+ * is not finite. */
 INLINE void statistics_add_column(unit_running *r, unit_points p, int x, int width, mask *bad) {
   const int k = x % UNIT_SUMS / VECTOR;
   const float *first = p.first + x;
@@ -80,7 +80,7 @@ INLINE int64_t statistics_add_unit(unit_running *r, unit_points p) {
   for (; x + VECTOR <= p.width; x += VECTOR) statistics_add_column(r, p, x, VECTOR, &bad);
   if (x < p.width) {
     statistics_add_column(r, p, x, p.width - x, &bad);
-    for (int i = p.width - x; i < VECTOR; i++) bad[i] += p.height; /* what stood in was no point */
+    for (int i = p.width - x; i < VECTOR; i++) bad[i] += p.height; /* NaN that filled up was no point */
   }
   int64_t count = 0;
   for (int i = 0; i < VECTOR; i++) count -= bad[i];
@@ -114,7 +114,7 @@ static int statistics_is_finite(float value) {
   return (bits & 0x7F800000u) != 0x7F800000u;
 }
 
-/* The first point of a unit that is not finite; it has some. */
+/* Finds the first point of a unit that is not finite; there must be one. */
 static uint64_t statistics_first_nonfinite(const field_view *f, unit_place u) {
   const float *row = f->points + (size_t)u.z * f->plane + (size_t)u.y * f->pitch;
   for (int y = u.y; y < u.y + u.height; y++, row += f->pitch)
@@ -170,7 +170,7 @@ static partial_statistics statistics_measure_plane(const partial_statistics *uni
   for (int64_t i = 0; i < count; i++) {
     sum[i % LANES] += units[i].sum;
     squares[i % LANES] += units[i].squares;
-    statistics_add(&plane, &units[i], 0); /* but for the sums, whose order is another */
+    statistics_add(&plane, &units[i], 0); /* except the sums, which have another order */
   }
   plane.sum = statistics_add_tree(sum);
   plane.squares = statistics_add_tree(squares);

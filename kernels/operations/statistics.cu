@@ -56,13 +56,13 @@ static __device__ void add_points(running &r, float4 four, int count, uint64_t i
       r.nonfinite++, r.first = min(r.first, (count_t)nonfinite_point(index + i, u[i]));
 }
 
-/* The tree of statistics.h; the result is lane 0's. */
+/* Adds by the tree of statistics.h; lane 0 has the result. */
 static __device__ double add_lanes(const warp_tile &warp, double sum) {
   for (int distance = WARP / 2; distance > 0; distance /= 2) sum += warp.shfl_down(sum, distance);
   return sum;
 }
 
-/* Lane 0 stores what the lanes have together. */
+/* Combines the values of all lanes; lane 0 stores the result. */
 static __device__ void store_partial(const warp_tile &warp, partial_statistics *to, partial_statistics s) {
   s.sum = add_lanes(warp, s.sum);
   s.squares = add_lanes(warp, s.squares);
@@ -146,9 +146,9 @@ extern "C" int operation_statistics_cuda(const void *args, void *stream) {
 
 /* --- histogram: a launch of its own, since its range is known only when all ranks have been measured ------------- */
 
-/* Neighbours in space often share a bin, so one atomic serves all lanes of a warp that do. On Hopper finding them costs
- * more than plain atomics on shared memory would, which does not matter for a field that is being saved:
- * 0.8 ms (smooth field) to 3.7 ms (random, 4096 bins) at 768^3 on an H200, against 0.5 ms without. */
+/* Neighbours in space often share a bin, so one atomic serves all lanes of a warp that do. Finding these lanes costs
+ * more on Hopper than plain atomics on shared memory would. That does not matter for a field that is being saved: 0.8
+ * ms (smooth field) to 3.7 ms (random, 4096 bins) at 768^3 on an H200, against 0.5 ms without. */
 static __device__ void count_point(unsigned *counts, const histogram_args &a, float u) {
   if (!isfinite(u)) return;
   const int bin = histogram_bin(&a, u);
@@ -170,8 +170,8 @@ static __device__ void count_unit(const warp_tile &warp, unsigned *counts, const
   }
 }
 
-/* A block counts in its own shared memory. 32 bits are enough: no device has so few multiprocessors for its
- * memory that one block's part of a field could be 2^32 points, 16 GiB. */
+/* A block counts in its own shared memory. Counts of 32 bits suffice: every device has so many multiprocessors that a
+ * block's part of a field is less than 2^32 points, 16 GiB. */
 static __global__ void __launch_bounds__(BLOCK) count_values(const __grid_constant__ histogram_args a) {
   extern __shared__ unsigned counts[];
   const cg::thread_block block = cg::this_thread_block();

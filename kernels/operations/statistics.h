@@ -48,7 +48,7 @@ typedef struct partial_statistics {
   uint64_t first;      /* nonfinite_point of the first of these in order; UINT64_MAX: none */
 } partial_statistics;
 
-/* Work of one rank; pointers are to memory of who does it, a device or the host. */
+/* The work of one rank; pointers are to memory of the device or the host that does it. */
 typedef struct statistics_args {
   field_view field;
   partial_statistics *units;  /* scratch: units_of_plane(nx, ny) for each of nz planes */
@@ -69,8 +69,8 @@ typedef struct field_statistics {
   uint64_t points;
   partial_statistics all;
   int bins; /* of the histogram over [all.min, all.max], the last bin with both ends; 0: none */
-  const uint64_t *histogram;   /* owned by who measured, until the next time */
-  double quantiles[QUANTILES]; /* of the finite values; where there are bins */
+  const uint64_t *histogram;   /* owned by whoever measured it, until the next measurement */
+  double quantiles[QUANTILES]; /* of the finite values; set where there are bins */
 } field_statistics;
 
 #ifdef __CUDACC__
@@ -111,7 +111,7 @@ STATISTICS_INLINE int histogram_bin(const histogram_args *h, float value) {
   return bin < h->bins ? bin : h->bins - 1;
 }
 
-/* A point that is not finite, as one number: points in order have ascending ones. index: (z * ny + y) * nx + x. */
+/* A point that is not finite, as one number, which ascends with the order of points. index: (z * ny + y) * nx + x. */
 STATISTICS_INLINE uint64_t nonfinite_point(uint64_t index, float value) {
   return 4 * index + (value != value ? 0 : value > 0 ? 1 : 2);
 }
@@ -129,7 +129,7 @@ STATISTICS_INLINE partial_statistics statistics_of_nothing(void) {
   return s;
 }
 
-/* Adds what a part of the field gave, whose points' indices count from point `begin` on. */
+/* Adds the statistics of a part of the field, whose points' indices count from point `begin` on. */
 STATISTICS_INLINE void statistics_add(partial_statistics *total, const partial_statistics *part,
                                       uint64_t begin) {
   const uint64_t first = part->nonfinite ? part->first + 4 * begin : UINT64_MAX;
@@ -159,8 +159,8 @@ void statistics_find_quantiles(field_statistics *s);
 double statistics_l2(const field_statistics *s);
 double statistics_mean(const field_statistics *s);
 
-/* On the host: the stages of operation_statistics and operation_histogram (operation.h), each a host_operation. A stage
- * begins when all parts of the one before are done. nz = 0 is allowed. */
+/* The stages of operation_statistics and operation_histogram (operation.h) on the host, each a host_operation. A
+ * stage begins when all parts of the one before are done. nz = 0 is allowed. */
 void statistics_host_units(const void *args, int part,
                            int parts); /* args: statistics_args, as of the next one */
 void statistics_host_planes(const void *args, int part, int parts);

@@ -34,8 +34,8 @@ typedef struct absorb_axis {
   int lo, hi;     /* width of the layers; 0: none */
   int points;     /* of the grid along the axis */
   int origin;     /* of the slab's first point in the grid; 0 but for z */
-  int lo_first;   /* psi[k] of the low layer is at k - lo_first along the stored axis, */
-  int hi_last;    /* ... of the high one at hi_last - k */
+  int lo_first;   /* psi[k] of the low layer is at k - lo_first along the stored axis */
+  int hi_last;    /* psi[k] of the high layer is at hi_last - k */
   float center;   /* the stencil's weight of the point itself, this axis' part */
   float slope[2]; /* weights of psi half a point and one and a half points away, / spacing^2 */
 } absorb_axis;
@@ -45,7 +45,7 @@ typedef struct absorb_point {
   int z, y, x;
 } absorb_point;
 
-/* A point's place in a layer: i from the outer edge, and which way along the axis is inward; 0: in no layer. */
+/* A point's place in a layer: i from the outer edge, and the inward direction along the axis; 0: in no layer. */
 typedef struct absorb_place {
   int i, inward;
 } absorb_place;
@@ -91,7 +91,7 @@ GHOSTS_INLINE int surplus_stored(const absorb_axis *a, int n, int at) {
   return (low > 0 ? low : 0) + of_grid - (high > before ? high : before);
 }
 
-/* A place in a layer; ghosts beyond a face lie in none. */
+/* Finds the place of a point in a layer; ghosts beyond a face lie in none. */
 GHOSTS_INLINE absorb_place surplus_locate(const absorb_axis *a, int at) {
   absorb_place p = absorb_locate(a, at);
   if (p.i < 0) p.inward = 0;
