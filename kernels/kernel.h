@@ -43,7 +43,7 @@ enum { MAP_FREQUENCIES = 8 };
  *   g = fma(recalled, x, g), r_l = fma(b_l kappa, x, r_l), out = fma(gain (1 - kappa sum b), x, out) */
 typedef struct kernel_terms {
   const float *density;        /* V; NULL: none */
-  const float *sigma;          /* u = sigma p, for sources and receivers of p; NULL: 1 */
+  const float *sigma;          /* u = sigma p (density.h), for sources and receivers of p; NULL: 1 */
   const float *loss;           /* kappa; NULL: no absorption */
   int memories;                /* 0: no absorption */
   float *memory[MEMORIES_MAX]; /* r, overwritten */

@@ -15,7 +15,7 @@ using stencil::PACK;
 enum {
   BEFORE_WARPS = 8,
   BEFORE_BLOCK = LANES * BEFORE_WARPS,
-  BEFORE_BLOCKS = 4 /* resident on a multiprocessor */
+  BEFORE_BLOCKS = 4 /* blocks resident on a multiprocessor */
 };
 
 /* How rows are divided among lanes. A block has rows of one plane. */
@@ -42,7 +42,7 @@ template <bool WHOLE> struct row_pack {
     inward = high ? lane - 1 : lane + 1, outward = high ? lane + 1 : lane - 1;
     const int number = high ? cut.row - 1 - in_row : in_row;
     outermost = number == 0, innermost = number == cut.end - 1;
-    /* points of the outermost pack beyond the face */
+    /* number of points of the outermost pack that lie beyond the face */
     const int past = !WHOLE && high ? (PACK - nx % PACK) % PACK : 0;
     const int first = number * PACK - past;
     x = high ? nx - PACK - first : first;
@@ -60,12 +60,12 @@ template <bool WHOLE> struct row_pack {
       zeta_a[n] = in ? zeta[n] : 0, zeta_b[n] = in ? zeta[width + n] : 0;
     }
   }
-  /* From the order in memory to the inward order, or back. */
+  /* Turns the order in memory into the inward order, or back. */
   __device__ __forceinline__ void reverse(float to[PACK], const float from[PACK]) const {
 #pragma unroll
     for (int n = 0; n < PACK; n++) to[n] = high ? from[PACK - 1 - n] : from[n];
   }
-  /* Does the layer hold point n of the pack in memory's order? */
+  /* Does the layer hold point n of the pack, counted in memory's order? */
   __device__ __forceinline__ bool holds(int n) const {
     return in_layer >> (high ? PACK - 1 - n : n) & 1;
   }
@@ -89,8 +89,8 @@ template <bool WHOLE> struct row_pack {
   }
 };
 
-/* The operands of a pack, in the order in memory. next: the pack of u past the layer, for the innermost pack. All are 0
- * where there is no row. */
+/* The operands of a pack, in the order in memory. next: the pack of u past the layer, for the innermost pack. All are
+ * 0 where the lane has no row. */
 struct before_operands {
   float u[PACK], next[PACK], psi[PACK], layer_term[PACK];
 };
@@ -110,8 +110,8 @@ static __device__ __forceinline__ void gather(float u[3 * PACK], const row_pack<
   }
 }
 
-/* Computes d(psi)/ds at the points of a pack. psi: of the pack; appends the next three. All lanes of the warp call
- * it. */
+/* Computes d(psi)/ds at the points of a pack from its `psi`, to which it appends the next three. All lanes of the
+ * warp call it. */
 template <bool WHOLE>
 static __device__ __forceinline__ void slopes(float slope[PACK], float psi[PACK + ABSORB_BEYOND],
                                               const row_pack<WHOLE> &p) {
@@ -138,7 +138,7 @@ static __global__ void __launch_bounds__(BEFORE_BLOCK, BEFORE_BLOCKS)
       a.layer_terms + absorb_layer_term_at(&layer_terms, a.field.ny, p.high, {z, y, p.x});
   const float *u_at = a.field.in + ((ptrdiff_t)a.field.plane * z + (ptrdiff_t)a.field.pitch * y + p.x);
   before_operands o = {};
-  await_launch_before(); /* before this only coefficients are read, which never change */
+  await_launch_before(); /* so far only coefficients were read, which never change */
   admit_next_launch();
   if (exists) {
     stencil::load(o.u, u_at);

@@ -20,8 +20,8 @@ using bulk_tensor::barrier;
 using stencil::PACK;
 
 enum {
-  LAYER_WARPS = 8,  /* of a block: as many rows of a tile */
-  LAYER_BLOCKS = 2, /* resident on a multiprocessor */
+  LAYER_WARPS = 8,  /* warps of a block: as many rows of a tile */
+  LAYER_BLOCKS = 2, /* blocks resident on a multiprocessor */
   LAYER_THREADS = LAYER_WARPS * LANES,
   TILE_X = LANES * PACK,
   BOX = TILE_X * (LAYER_WARPS + 2 * RADIUS), /* floats: a tile and its halo rows */
@@ -31,7 +31,7 @@ enum {
   AHEAD = SLOTS - RADIUS - 2, /* tiles fetched in advance */
   OPERANDS = 10               /* packs for a thread's own operands */
 };
-/* The operands of a thread in an iteration; from ZETA_Y on, of the layer along y, where two layers cross. */
+/* The operands of a thread in an iteration. From ZETA_Y on they are of the layer along y, where two layers cross. */
 enum operand { BEFORE, ZETA, OUT, MEDIUM, LAYER_TERM, ZETA_Y, BEFORE_Y };
 static_assert((int)BEFORE_Y + ABSORB_BEYOND + 1 == OPERANDS && 2 * (LAYER_TERM + 1) == OPERANDS,
               "one iteration, or two");
@@ -39,8 +39,8 @@ static_assert((int)BEFORE_Y + ABSORB_BEYOND + 1 == OPERANDS && 2 * (LAYER_TERM +
 constexpr int RING_FLOATS = SLOTS * SLOT, OWN_FLOATS = OPERANDS * LAYER_THREADS * PACK;
 constexpr size_t LAYER_SHARED = sizeof(float) * (RING_FLOATS + OWN_FLOATS) + sizeof(barrier) * 2 * SLOTS;
 
-/* The maps of u: a tile across the axis of the loop, and its halo columns. The maps leave out the ghosts beyond layers.
- * These are 0, and the copy engine stores 0 outside a map without reading memory. x, y, z: point (0, 0, 0) in the
+/* The maps of u: a tile across the axis of the loop, and its halo columns. The maps leave out the ghosts beyond
+ * layers, which are 0. The copy engine stores 0 outside a map without reading memory. x, y, z: point (0, 0, 0) in the
  * maps. */
 struct tile_maps {
   CUtensorMap plane, side;
@@ -65,7 +65,7 @@ template <int AXIS, int INWARD, int OPERAND_AHEAD, bool FLAT> struct tile_loop {
   float *ring, *own; /* ring buffer of tiles; the thread's operands */
   barrier *full, *empty;
   int lane, row, lanes; /* lanes: points of the pack that exist, < 1: none */
-  ptrdiff_t step, at;   /* floats from row to row; of the pack in row 0 */
+  ptrdiff_t step, at;   /* floats from row to row; the place of the pack in row 0 */
   float u[2 * RADIUS + 1][PACK];
 
   __device__ __forceinline__ tile_loop(const kernel_args &args, const tile_maps &m, const tile_range &where,

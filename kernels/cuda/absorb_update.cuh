@@ -14,10 +14,10 @@ static __device__ __forceinline__ void load_pair(float v[2], const float *from) 
   v[0] = p.x, v[1] = p.y;
 }
 
-/* The rows of a tile loop along z: in no other layer, also in a layer along y, or of a batch (kernel_args.flat). */
+/* The rows of a tile loop along z: in no other layer, in a layer along y too, or of a batch (kernel_args.flat). */
 enum row_kind { PLAIN, ACROSS, BATCH_ROWS };
 
-/* The terms of the equation: none, those of density and absorption, those of the adjoint too. */
+/* The terms of the equation: none; those of density and absorption; those of the adjoint, too. */
 enum terms_of { NO_TERMS, FORWARD_TERMS, GRADIENT_TERMS };
 
 /* Updates a thread's points in a layer along AXIS. PACKS: rows are whole packs. */
@@ -29,10 +29,10 @@ struct layer_update {
   const absorb_args &a;
   const absorb_axis &s;
   tile_loop<AXIS, INWARD, OPERAND_AHEAD, ROWS == BATCH_ROWS> w;
-  ptrdiff_t state_step, state;           /* as step and at, of the state */
-  ptrdiff_t layer_term_step, layer_term; /* ... of the layer terms along x */
+  ptrdiff_t state_step, state;           /* stride and place of the state, as `step` and `at` of the field */
+  ptrdiff_t layer_term_step, layer_term; /* stride and place of the layer terms along x */
   bool has_layer_term;                   /* has the pack points in a layer along x? */
-  float psi[ABSORB_BEYOND + 1][PACK];    /* of this row and those after it */
+  float psi[ABSORB_BEYOND + 1][PACK];    /* psi of this row and of those after it */
 
   __device__ __forceinline__ layer_update(const absorb_args &args, const tile_maps &m, const tile_range &c,
                                           float *shared)
@@ -126,7 +126,7 @@ struct layer_update {
             absorb_zeta(b[0], b[a.width], absorb_second(&sy, a.field.wy, point, 2), slope, zeta[n]);
         sum[first + n] += slope + zeta_y[first + n];
       }
-      asm volatile("" ::: "memory"); /* or all is loaded at once */
+      asm volatile("" ::: "memory"); /* or the compiler loads all at once */
     }
     if (w.lanes < 1) return;
     const unsigned points = PACKS ? 0 : w.existing();
@@ -141,7 +141,7 @@ struct layer_update {
 #pragma unroll
     for (int n = 0; n < PACK; n++) sum[n] = layer_term_x[n];
   }
-  /* TERMS: the terms of a pack (terms.h), from global memory. It prefetches the lines of the next iteration. */
+  /* TERMS: the terms of a pack (terms.h), from global memory. The lines of the next iteration are prefetched. */
   struct terms_pack {
     float V[PACK], kappa[PACK], recalled[PACK], g[PACK], r[MEMORIES_MAX][PACK];
   };

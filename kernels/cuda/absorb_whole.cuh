@@ -1,9 +1,10 @@
-/* Updates the points in absorbing layers along y and z, stencil and layer in one visit. That moves 32 bytes a point.
- * The interior kernel and a second visit would move 16 and 32. Blocks loop over tiles inward through the layers
- * (absorb_tile_loop.cuh), with psi of four rows in registers. An earlier launch has computed the layer terms along x
- * (absorb_cuda_before). The launch runs beside the interior kernel, because alone its few blocks would leave most of
- * the device idle. For it `choose` (bulk_tensor_launch.cuh) leaves multiprocessors free. Loops along z come first, of
- * them those where layers cross, which take longest. The last blocks store images in z, which saves a launch. */
+/* Updates the points in absorbing layers along y and z, stencil and layer in one visit. One visit moves 32 bytes a
+ * point; the interior kernel and a second visit would move 16 and 32. Blocks loop over tiles inward through the
+ * layers (absorb_tile_loop.cuh), with psi of four rows in registers. An earlier launch has computed the layer terms
+ * along x (absorb_cuda_before). The launch runs beside the interior kernel, because alone its few blocks would leave
+ * most of the device idle. `choose` (bulk_tensor_launch.cuh) leaves multiprocessors free for it. Loops along z come
+ * first. Among them, loops where layers cross come first, since they take longest. The last blocks store images in z,
+ * which saves a launch. */
 #ifndef STENCIL_ABSORB_WHOLE_CUH
 #define STENCIL_ABSORB_WHOLE_CUH
 
@@ -17,7 +18,7 @@ enum {
   WHOLE_MEDIA = 1, /* media of an equation at most: shared memory holds the copies of one */
   /* points of a piece of a layer at least: each piece first reads eight rows that it does not update */
   WHOLE_PIECE = 7,
-  WHOLE_CROSSING = 5, /* the same where layers cross: an iteration takes twice as long there */
+  WHOLE_CROSSING = 5, /* points of a piece where layers cross: an iteration takes twice as long there */
   WHOLE_ENOUGH = 100  /* blocks: with fewer, layers are cut into pieces, though these read more */
 };
 
@@ -77,7 +78,7 @@ struct whole_maps {
 
 /* --- launches ----------------------------------------------------------------------------------------------- */
 
-/* With `concurrent` it runs beside the launch before it, and ends after that one. */
+/* With `concurrent` the kernel runs beside the launch before, and ends after that launch. */
 template <enum equation Q, terms_of TERMS, bool PACKS, bool BATCH>
 static __global__ void __launch_bounds__(LAYER_THREADS, LAYER_BLOCKS)
     whole(const __grid_constant__ absorb_args a, const __grid_constant__ whole_layers s,

@@ -31,7 +31,7 @@ template <enum equation Q> struct shapes_of<Q, 2> {
   typedef shapes<narrow, wide, shape<Q, 128, 32, 4, 4, 2, 1>> layered; /* terms need registers */
 };
 
-/* With terms: the more operands, the fewer rows fit. */
+/* The shapes with terms: the more operands, the fewer rows fit. */
 template <enum equation Q, class Terms>
 using terms_shape = shape < Q,
       128,
@@ -39,8 +39,8 @@ using terms_shape = shape < Q,
       : Terms::end == 2 ? 20
                         : Terms::end<6 ? 16 : 12, 2, 4, 2, 1, Terms>;
 
-/* For the rows of a batch (kernel_args.flat). They have no halos in y, so tiles are wide. More terms leave memory for
- * fewer planes. */
+/* The shapes for rows of a batch (kernel_args.flat). These have no halos in y, so tiles are wide. More terms leave
+ * memory for fewer planes. */
 template <enum equation Q, class Terms>
 using flat_shape = shape < Q,
       256, Terms::any ? 8 : 16, Terms::any ? 2 : 4, Terms::end<8 ? 5 : 4, 2, 1, Terms>;
@@ -62,7 +62,7 @@ extern "C" int cuda_bulk_tensor(const kernel_args *args, void *stream) {
   });
 }
 
-/* With layers, which the interior kernel and two more launches compute. */
+/* The operation with layers: the interior kernel and two more launches. */
 static int with_layers(const void *args, void *stream) {
   const absorb_args *a = static_cast<const absorb_args *>(args);
   return stencil::of_equation(a->field.equation, [=](auto q) {

@@ -58,7 +58,7 @@ struct shape {
   static constexpr size_t floats =
       STAGES * slot + OPERAND_STAGES * operand_slot + (needs_centre ? RADIUS * tile : 0);
   static constexpr size_t shared = sizeof(float) * floats + sizeof(barrier) * barriers;
-  /* LAYERED: layer terms follow, on a 128-byte line. In floats; the last in bytes. */
+  /* LAYERED: layer terms follow, on a 128-byte line. All in floats; the last constant in bytes. */
   static constexpr size_t layer_terms = (shared + 127) / 128 * 128 / sizeof(float),
                           layer_terms_slot = LAYER_TERMS_MOST * TY;
   static constexpr size_t shared_with_layer_terms =
@@ -117,7 +117,7 @@ struct own_layer_terms {
  * 36 rows no other is free, and a spill costs more than the loads (docs/EXPERIMENTS.md). */
 struct pack_layer_terms {
   int packed;
-  /* For the pack at point x, in row `row` of the tile. */
+  /* Finds the layer terms of the pack at point x, in row `row` of the tile. */
   __device__ __forceinline__ pack_layer_terms(const kernel_args &a, const layer_term_rows &t, int x,
                                               int row) {
     const bool low = x < t.lo;
@@ -139,9 +139,9 @@ __device__ __forceinline__ void store_row(float *to, const float v[PACK], bool e
     if (exists && i < lanes) to[i] = v[i];
 }
 
-/* Turns the sums of an output plane into new values. `operands` and `centres` (u itself, read four planes ago) point to
- * the thread's first point, which lies `at` floats from point (0, 0, 0). has_layer_terms: some thread of the block has
- * some. */
+/* Turns the sums of an output plane into new values. `operands` and `centres` (u itself, read four planes ago) point
+ * to the thread's first point, which lies `at` floats from point (0, 0, 0). has_layer_terms: some thread of the block
+ * has layer terms. */
 template <class S, bool LAYERED>
 __device__ __forceinline__ void finish(float done[S::rows][PACK], const float *operands, const float *centres,
                                        const own_layer_terms &layer_terms, bool has_layer_terms,
@@ -222,7 +222,7 @@ template <class S>
 __device__ __forceinline__ void store_with_images(const kernel_args &a, float *to, float done[S::rows][PACK],
                                                   int rows, int lanes, int z) {
   const int lo = a.ghosts[FACE_Z_LO], hi = a.ghosts[FACE_Z_HI];
-  if (lanes < 1) return; /* else the whole warp would store point by point */
+  if (lanes < 1) return; /* or the whole warp would store point by point */
   if (ghosts_held(z, a.nz, lo, hi))
 #pragma unroll
     for (int j = 0; j < S::rows; j++)
@@ -255,8 +255,8 @@ __device__ __forceinline__ void release(barrier *empty) {
   if (threadIdx.x % 32 == 0) arrive(empty);
 }
 
-/* Waits for the launch before, and only then lets the next one start: so one that runs beside this one can rely on all
- * earlier ones (absorb_whole.cuh). */
+/* Waits for the launch before, and only then lets the next one start. So a launch that runs beside this one can rely
+ * on all earlier ones (absorb_whole.cuh). */
 __device__ __forceinline__ void await_and_admit(const wave &w) {
   if (!w.beside) await_launch_before();
   admit_next_launch();
@@ -275,8 +275,8 @@ __global__ void __launch_bounds__(S::threads, S::blocks)
   const filler<S, LAYERED> fill = {at, m, mine, boxes, a, w, reads_operands};
   ring_slot<S::stages> t = {0, 0};
   if (threadIdx.x == 0) at.init(), alone = 0;
-  /* The first wave follows the launch that computes layer terms (absorb_before.cu). That one has waited for u, so u can
-   * be read before it ends. */
+  /* The first wave follows the launch that computes layer terms (absorb_before.cu), which has waited for u. So u can
+   * be read before that launch ends. */
   const bool early = LAYERED && w.first == 0;
   if (!early) await_and_admit(w);
   if (threadIdx.x == 0) {

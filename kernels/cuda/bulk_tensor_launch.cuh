@@ -7,8 +7,8 @@
 
 namespace bulk_tensor {
 
-/* cuTensorMapEncodeTiled, looked up at run time: so the program also starts without a driver. cudaErrorNotSupported:
- * the kernel was not compiled with tensor copies, or the driver has none. */
+/* cuTensorMapEncodeTiled is looked up at run time, so that the program also starts without a driver.
+ * cudaErrorNotSupported: the kernel was not compiled with tensor copies, or the driver has none. */
 struct encoder {
   CUresult (*encode)(CUtensorMap *, CUtensorMapDataType, cuuint32_t, void *, const cuuint64_t *,
                      const cuuint64_t *, const cuuint32_t *, const cuuint32_t *, CUtensorMapInterleave,
@@ -46,7 +46,7 @@ inline cudaError_t make_map(const encoder &e, CUtensorMap *map, const tensor &t,
   const cuuint64_t sizes[3] = {t.nx, t.ny, t.nz},
                    strides[2] = {t.pitch * sizeof(float), t.plane * sizeof(float)};
   const cuuint32_t boxes[3] = {(cuuint32_t)b.x, (cuuint32_t)b.y, (cuuint32_t)b.z}, steps[3] = {1, 1, 1};
-  /* No promotion to larger L2 reads: it fetches what a neighbour has fetched. */
+  /* No promotion to larger L2 reads: these would fetch what a neighbour has fetched. */
   const CUresult r =
       e.encode(map, CU_TENSOR_MAP_DATA_TYPE_FLOAT32, 3, const_cast<float *>(t.first), sizes, strides, boxes,
                steps, CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_NONE,
@@ -106,10 +106,10 @@ inline row_ends ends_of(const kernel_args *a, int tile_x, const layer_term_rows 
   return {layer_terms.lo ? -outside : 0, layer_terms.hi ? right + outside : right};
 }
 
-/* How a launch is cut into jobs. A job is a chunk of at most `planes` planes of a tile; `waves` launches of `size`
- * blocks do them. A tile may have fewer rows than its shape, `tile_y`; then blocks have fewer warps. `close`: a wave
- * does not wait for the last blocks of the one before. Each wave must then fill the device, or a block on a free SM
- * would run ahead of its wave and miscount both. */
+/* How a launch is cut into jobs. A job is a chunk of at most `planes` planes of a tile. `waves` launches of `size`
+ * blocks do the jobs. A tile may have fewer rows than its shape, `tile_y`; then blocks have fewer warps. `close`: a
+ * wave does not wait for the last blocks of the one before. Each wave must then fill the device, or a block on a free
+ * SM would run ahead of its wave, and both would be miscounted. */
 struct cutting {
   const stencil::variant *v;
   int tile_y, tiles_x, tiles, chunks, planes, jobs, waves, size;
@@ -138,7 +138,7 @@ inline int row_threads(const stencil::variant &v) {
   return std::max(32, v.tile_x / stencil::PACK);
 }
 
-/* Rows that each such group of threads owns, in a tile of full height. */
+/* Rows that each group of row_threads owns, in a tile of full height. */
 inline int owned_rows(const stencil::variant &v) {
   return v.tile_y * row_threads(v) / v.threads;
 }
@@ -187,8 +187,8 @@ inline cutting cut_up(const stencil::variant &v, const residency &r, const kerne
   return c;
 }
 
-/* Blocks of a launch that runs beside the interior kernel: `resident` of them fit on a multiprocessor that it leaves
- * free; `each` takes so many ns. */
+/* Blocks of a launch that runs beside the interior kernel. `resident` of them fit on a multiprocessor that the
+ * interior kernel leaves free; `each` takes so many ns. */
 struct concurrent_blocks {
   int blocks, resident;
   double each;
@@ -285,7 +285,7 @@ cudaError_t launch_with(const kernel_args *args, const layer_terms_array *layer_
   static const stencil::choice<(int)sizeof...(Shapes)> shapes(variant_of<Shapes, LAYERED>()...);
   static const encoder e(shapes.shapes[0].function); /* once a process, which has one device */
   maps m = {};
-  /* also with no planes, so that a caller can ask for support */
+  /* also asked for without planes, to learn whether the kernel can run */
   if (e.status != cudaSuccess) return e.status;
   if (shapes.status != cudaSuccess) return shapes.status;
   if (args->z_end <= args->z_begin) return cudaSuccess;

@@ -16,7 +16,8 @@
 
 namespace bulk_tensor {
 
-/* The box of points in no layer along y or z. Without images, nothing of it is imaged before all is there. */
+/* The box of points in no layer along y or z. Without `with_images` its images are stored later, when all points are
+ * there. */
 inline kernel_args inner_box(const absorb_args &a, const absorbing::whole_layers &s, bool with_images) {
   kernel_args f = a.field;
   const ptrdiff_t offset = (ptrdiff_t)f.pitch * s.y.lo;
@@ -36,8 +37,8 @@ inline layer_terms_array layer_terms_of(const absorb_args &a, int y) {
   return {{x.lo, x.hi, a.width, t.pitch, t.high, t.first, y}, a.layer_terms, a.field.ny, t.planes};
 }
 
-/* Can an interior kernel with tiles of tile_x points add the layer terms along x? Its box holds rows of them, and no
- * tile has points of both layers. */
+/* Can an interior kernel with tiles of tile_x points add the layer terms along x? It can where its box holds rows of
+ * them and no tile has points of both layers. */
 inline bool layer_terms_fit(const absorb_args &a, int tile_x) {
   const layer_term_rows t = layer_terms_of(a, 0).rows;
   return t.lo + t.hi == 0 || (t.pitch <= LAYER_TERMS_MOST && a.field.nx - t.hi >= tile_x);

@@ -46,8 +46,8 @@ __device__ __forceinline__ void wait(barrier *b, int parity) {
                : "memory");
 }
 
-/* Starts the copy of the map's box at point (x, y, z) to `to`, 128-byte aligned; what lies outside the tensor
- * comes as 0. The bytes, of those too, are counted by `b`. */
+/* Starts the copy of the map's box at point (x, y, z) to `to`, aligned to 128 bytes. Points outside the tensor come
+ * as 0. `b` counts all bytes, also of those points. */
 __device__ __forceinline__ void copy_box(float *to, const CUtensorMap *map, int x, int y, int z, barrier *b) {
   asm volatile("cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes"
                " [%0], [%1, {%2, %3, %4}], [%5];" ::"r"(shared_address(to)),

@@ -19,16 +19,16 @@ struct maps {
   CUtensorMap layer_terms; /* LAYERED: the layer terms along x of the slab's rows */
 };
 
-/* LAYERED: which points of a row have layer terms. They are the first `lo` and the last `hi`, each 0 or `width`; no
- * tile has points of both. Row 0 of the launch is row y of the layer terms. A box has `pitch` columns. Layer terms of
+/* LAYERED: which points of a row have layer terms: the first `lo` and the last `hi`, each 0 or `width`. No tile has
+ * points of both layers. Row 0 of the launch is row y of the layer terms. A box has `pitch` columns. Layer terms of
  * the high layer lie `high` planes further on and begin at point `first` (absorb_layer_terms). */
 struct layer_term_rows {
   int lo, hi, width, pitch, high, first, y;
 };
 constexpr int LAYER_TERMS_MOST = 32; /* columns */
 
-/* LAYERED: the first columns of the halo boxes at the ends of a row, in the map `side`. Ghosts beyond a layer are 0.
- * There the box lies outside the map, for which the copy engine stores 0 without reading memory. */
+/* LAYERED: the first columns of the halo boxes at the ends of a row, in the map `side`. Ghosts beyond a layer are 0:
+ * their box lies outside the map, where the copy engine stores 0 without reading memory. */
 struct row_ends {
   int left_box, right_box;
 };
@@ -111,7 +111,7 @@ template <class S> struct job {
 
 struct operand_boxes {
   bool medium[EQUATION_MEDIA];
-  int columns; /* of layer terms; 0: the block has none */
+  int columns; /* columns of layer terms; 0: the block has none */
   int y, z;    /* their first row and plane in the map, for the first output plane */
 };
 
@@ -136,7 +136,7 @@ template <class S, bool LAYERED> struct filler {
   const wave &w;
   bool reads_operands;
 
-  /* The fetches of one step, by the warp whose step it is. */
+  /* Starts the fetches of a step. The warp whose turn it is calls it. */
   __device__ __forceinline__ void next(int step, ring_slot<S::stages> t) const {
     plane(step + S::ahead, t.after(S::ahead));
     if (reads_operands && step >= 2 * RADIUS) operands(step + S::operand_ahead);

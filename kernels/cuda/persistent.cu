@@ -1,5 +1,5 @@
 /* persistent: one cooperative launch advances many steps, with grid.sync() between them. A warp owns 128 points of a
- * row and cut_layers up in z. It keeps sums in registers and reads neighbours through the caches: fields this small
+ * row and moves up in z. It keeps sums in registers and reads neighbours through the caches: fields this small
  * stay in L2, and no pipeline must be filled again in every step. Pieces of the planes that neighbours wait for come
  * first. The block that finishes the last of them sets the neighbour's counter with a release at system scope; the
  * neighbour's blocks acquire it before their next step. */
@@ -86,7 +86,7 @@ static __device__ __forceinline__ void store_everywhere(const kernel_args &a, co
     store_lanes(c.remote[1] + plane * (p.z - (a.nz - RADIUS)) + at, v, lanes);
 }
 
-/* Adds the arms in x and y of the four points at `own`, which are u. */
+/* Adds the arms in x and y of the four points at `own`, whose values are u. */
 static __device__ __forceinline__ void add_arms(float sum[1][PACK], const float u[PACK], const float *own,
                                                 const kernel_args &a) {
   float row[1][PACK + 2 * RADIUS];

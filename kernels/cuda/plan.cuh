@@ -22,7 +22,7 @@ enum { OPERANDS_CLASSES = 3 }; /* tuned for 0, 1 or more operands */
 template <enum equation Q>
 constexpr int operands_class = operands_of<Q> < OPERANDS_CLASSES ? operands_of<Q> : OPERANDS_CLASSES - 1;
 
-/* Calls launch(a constant) for the equation of a launch. */
+/* Calls launch with the equation as a constant. */
 template <class Launch> int of_equation(enum equation q, const Launch &launch) {
   switch (q) {
 #define EQUATION(constant, ...)                                                                              \
@@ -73,7 +73,8 @@ inline int ceil_div(long long a, long long b) {
 inline plan plan_chunks(const variant &v, const residency &r, const kernel_args *a, int chunks) {
   /* The cost of the eight planes and of the start, in full planes. */
   const double EXTRA_PLANES[OPERANDS_CLASSES] = {4, 3, 2};
-  /* a plane costs this more for each plane before it: neighbouring blocks drift apart and share less of L2 */
+  /* cost of a plane grows by this part for each plane before it: neighbouring blocks drift apart and share less of
+   * L2 */
   const double DRIFT = 1e-4;
   const double STEP_LATENCY = 1200; /* barrier and load latency of a plane, in points */
   const int planes = a->z_end - a->z_begin;
@@ -111,7 +112,7 @@ inline cudaError_t launch_plan(const variant &v, const plan &p, const kernel_arg
   return cudaLaunchKernel(v.function, dim3(p.grid), dim3((unsigned)v.threads), parameters, v.shared, stream);
 }
 
-/* A variant and how it would be launched. `v` lives as long as the choice it came from. */
+/* A variant and its cut. `v` lives as long as the choice that it came from. */
 struct selection {
   const variant *v;
   plan p;

@@ -23,7 +23,7 @@ template <enum equation Q, int TX, int TY, int ROWS, int STAGES, int BLOCKS, int
 struct shape {
   static_assert(TX % 32 == 0 && TY % ROWS == 0, "whole packs, conflict-free rows, whole threads");
   static constexpr enum equation equation = Q;
-  /* Does it read u itself besides the sum? Then the ring keeps each plane for RADIUS planes more. */
+  /* Does the equation read u itself besides the sum? Then the ring keeps each plane for RADIUS planes more. */
   static constexpr bool needs_centre = reads_u<Q>;
   static constexpr int tile_x = TX, tile_y = TY, rows = ROWS, stages = STAGES, blocks = BLOCKS,
                        helpers = HELPERS;
@@ -71,9 +71,9 @@ template <class S> struct place {
   __device__ __forceinline__ bool owns(int z) const { return z >= z_begin && z < z_end; }
 };
 
-/* The 16-byte packs of a plane that one of THREADS threads copies: packs thread + i * THREADS of the slot. They are the
- * same for every plane. Packs that no stored point reads are left out: corners, what lies beyond the ghosts, and the
- * halo where a plane only adds to sums in z. */
+/* The 16-byte packs of a plane that one of THREADS threads copies: packs thread + i * THREADS of the slot. They are
+ * the same for every plane. Packs that no stored point reads are left out: corners, points beyond the ghosts, and the
+ * halo of a plane that only adds to sums in z. */
 template <class S, int THREADS = S::threads> struct copier {
   static constexpr int copies = (S::packs + THREADS - 1) / THREADS;
   static_assert(copies <= 64, "a bit each");
@@ -155,7 +155,7 @@ __device__ __forceinline__ void add_arms_from(float sum[ROWS][PACK], const float
   }
 }
 
-/* The same without an arm along y (kernel_args.flat). */
+/* Does the same without an arm along y (kernel_args.flat). */
 template <int ROWS>
 __device__ __forceinline__ void add_arm_in_x(float sum[ROWS][PACK], const float row[ROWS][PACK + 2 * RADIUS],
                                              const kernel_args &a) {
@@ -171,7 +171,7 @@ __device__ __forceinline__ void add_arm_in_x(float sum[ROWS][PACK], const float 
       }
 }
 
-/* The same where the neighbours in x lie beside `own`; u are the thread's points. */
+/* Does the same where the neighbours in x lie beside `own`; u: the thread's points. */
 template <class S>
 __device__ __forceinline__ void add_arms(float sum[S::rows][PACK], const float u[S::rows][PACK],
                                          const float *own, const kernel_args &a) {
@@ -242,8 +242,8 @@ __device__ __forceinline__ void update(float sum[PACK], const float m[][PACK], c
   }
 }
 
-/* Nothing reads these points again before the next step, so the caches may drop them first. `lanes` of the four exist
- * (fewer than 1: none); the others are not touched. */
+/* Loads points that nothing reads again before the next step, so the caches may drop them first. `lanes` of the four
+ * exist (fewer than 1: none); the others are not touched. */
 __device__ __forceinline__ void load_once(float to[PACK], const float *from, int lanes) {
   if (lanes >= PACK)
     unpack(to, __ldcs(reinterpret_cast<const float4 *>(from)));
@@ -265,12 +265,12 @@ __device__ __forceinline__ void store_once(float *to, const float v[PACK], int l
 /* The layer terms along x of a thread's packs, one a row. */
 template <class S> struct pack_layer_terms {
   const layer_term_rows &all;
-  const float *from = nullptr; /* of the first row in plane 0 */
-  unsigned points = 0;         /* bits: those in a layer */
+  const float *from = nullptr; /* layer terms of the first row in plane 0 */
+  unsigned points = 0;         /* bits: points that lie in a layer */
   float values[S::rows][PACK] = {};
-  unsigned points_of[S::rows] = {}; /* bits: those that get one, of each row */
+  unsigned points_of[S::rows] = {}; /* bits of each row: points that get a layer term */
 
-  /* For the packs at point x of rows from `row` on. */
+  /* Finds the layer terms of the packs at point x of rows from `row` on. */
   __device__ __forceinline__ pack_layer_terms(const kernel_args &a, const layer_term_rows &rows, int x,
                                               int row)
       : all(rows) {
@@ -282,7 +282,7 @@ template <class S> struct pack_layer_terms {
     from =
         all.values + (((ptrdiff_t)(low ? 0 : all.high) * a.ny + row) * all.pitch + x - (low ? 0 : all.first));
   }
-  /* Loads those of plane z, in the thread's row j. */
+  /* Loads the layer terms of plane z, in the thread's row j. */
   __device__ __forceinline__ void expect(const kernel_args &a, int z, int j, int row) {
     if (!S::layered) return;
     points_of[j] = row >= all.y_begin && row < all.y_end && z >= all.z_begin && z < all.z_end ? points : 0;
@@ -297,8 +297,8 @@ template <class S> struct points {
   const kernel_args &a;
   const place<S> &tile;
   size_t own;      /* the first point's place in a slot, floats */
-  int rows, lanes; /* that exist; may be < 1 */
-  int own_row;     /* of a plane, the first */
+  int rows, lanes; /* rows and points of a pack that exist; may be < 1 */
+  int own_row;     /* the first row, in a plane */
   unsigned at;     /* the first point's place in a plane of a field, floats */
   float sums[2 * RADIUS][S::rows][PACK] = {};
   float m[S::rows][EQUATION_MEDIA][PACK], before[S::rows][PACK];
@@ -368,7 +368,7 @@ template <class S> struct points {
       const auto get = [&](float to[PACK], const float *field, int) {
         load_once(to, first(field, z) + j * a.pitch, exist);
       };
-      const int row = S::terms_kind::flat ? -own_row : j; /* of a batch all have one medium */
+      const int row = S::terms_kind::flat ? -own_row : j; /* all rows of a batch have one medium */
 #pragma unroll
       for (int k = 0; k < media_of<S::equation>; k++)
         if (a.medium[k]) load_once(m[j][k], first(a.medium[k], z) + row * (ptrdiff_t)a.pitch, exist);

@@ -42,11 +42,11 @@ template <bool FLAT, class Launch> int of_way(const kernel_terms &t, const Launc
   return t.recalled ? of_terms<true, FLAT>(t, launch) : of_terms<false, FLAT>(t, launch);
 }
 
-/* Has a launch terms, or is it of a batch? */
+/* Has a launch terms, or rows of a batch? */
 inline bool is_special(const kernel_args &a) {
   return kernel_is_batch(&a) || terms_any(&a.terms);
 }
-/* Calls launch(the kind) for such a launch. */
+/* Calls launch with the kind of such a launch. */
 template <class Launch> int of_kind(const kernel_args &a, const Launch &launch) {
   return kernel_is_batch(&a) ? of_way<true>(a.terms, launch) : of_way<false>(a.terms, launch);
 }
@@ -54,7 +54,7 @@ template <class Launch> int of_kind(const kernel_args &a, const Launch &launch) 
 template <class Terms> struct terms_pack {
   float V[PACK] = {}, kappa[PACK] = {}, recalled[PACK] = {}, g[PACK] = {}, r[MEMORIES_MAX][PACK] = {};
 
-  /* Calls get(to, field, its place among the terms) for each that there is. */
+  /* Calls get(to, field, its place among the terms) for each term that there is. */
   template <class Get> __device__ __forceinline__ void load(const kernel_terms &t, const Get &get) {
     if (Terms::density) get(V, t.density, 0);
     if (Terms::gradient) get(recalled, t.recalled, Terms::recalled), get(g, t.gradient, Terms::recalled + 1);
@@ -63,15 +63,15 @@ template <class Terms> struct terms_pack {
     for (int l = 0; l < Terms::memories; l++) get(r[l], t.memory[l], Terms::memory + l);
   }
 
-  /* Calls put(field, from) for each that a step overwrites. */
+  /* Calls put(field, from) for each term that a step overwrites. */
   template <class Put> __device__ __forceinline__ void store(const kernel_terms &t, const Put &put) const {
     if (Terms::gradient) put(t.gradient, g);
 #pragma unroll
     for (int l = 0; l < Terms::memories; l++) put(t.memory[l], r[l]);
   }
 
-  /* From the sums of the pack to its new values. m: MEDIA factors, a pack each. layer_term: for the points
-   * whose bits are set. */
+  /* Turns the sums of the pack into its new values. m: MEDIA factors, a pack each. layer_term: for the points whose
+   * bits are set. */
   template <enum equation Q, int MEDIA>
   __device__ __forceinline__ void finish(float sum[PACK], const float m[][PACK], const float u[PACK],
                                          const float before[PACK], const kernel_terms &t,

@@ -1,8 +1,8 @@
 /* Stores images in ghosts for the host kernels `simd` (rules: ghosts.h). Once a launch or row it finds which rows and
- * which ends of rows have images. Vectors are stored from registers to all their places: values stored around the cache
- * are slow to read back. Ghosts at the ends of a row that have cache lines to themselves are stored as whole lines with
- * their padding, in large launches around the cache. A store of a few floats would first fetch the line from memory.
- * Other ghosts are gathered from the strip. */
+ * which ends of rows have images. Vectors are stored from registers to all their places, since values stored around
+ * the cache are slow to read back. Ghosts at the ends of a row may have cache lines to themselves. They are stored as
+ * whole lines with their padding, in large launches around the cache. A store of a few floats would first fetch the
+ * line from memory. Other ghosts are gathered from the strip. */
 #ifndef STENCIL_HOST_IMAGES_H
 #define STENCIL_HOST_IMAGES_H
 
@@ -32,9 +32,9 @@ typedef struct ghost_line {
   bool some; /* its ghosts are images */
   bool negated;
   int to;         /* x of the line's first float */
-  int source;     /* x of the vector, at this end or the other, that the ghosts are images of */
-  unsigned kept;  /* bit for each of its floats: a ghost, else padding */
-  int from[LINE]; /* lane of that vector that goes there */
+  int source;     /* x of the vector whose images the ghosts are, at this end or the other */
+  unsigned kept;  /* a bit for each float of the line: 1: a ghost, 0: padding */
+  int from[LINE]; /* lane of that vector that goes to each float */
 } ghost_line;
 
 /* The lines that a row prefetches, relative to the point being computed, for all planes of a group. */
@@ -48,16 +48,16 @@ typedef struct prefetch_list {
 typedef struct simd_launch {
   const kernel_args *args;
   const absorb_args *layers; /* NULL: none */
-  bool large;                /* too large to be found in the cache by the next launch */
+  bool large;                /* the launch is too large for the next one to find it in the cache */
   bool around_cache;         /* new values are stored around the cache */
   bool columns;              /* a block's rows in columns (host_form) */
   host_ahead ahead;
   int ahead_rows; /* rows by which prefetches are ahead of the computation; 0 in a wavefront */
   host_range range;
   prefetch_list prefetch_list;
-  bool whole; /* ghosts at the ends of rows are stored as whole lines, these: */
+  bool whole; /* ghosts at the ends of rows are stored as whole lines */
   ghost_line left, right;
-  int x_middle_begin, x_middle_end; /* the points between have no image along x */
+  int x_middle_begin, x_middle_end; /* points between these have no image along x */
   int x_count;
   x_image x_images[2 * RADIUS];
 } simd_launch;
@@ -73,8 +73,8 @@ typedef struct row_images {
 typedef struct strip {
   ptrdiff_t first; /* floats from own point (0, 0, 0) to the first row's x = 0 */
   int x_begin, x_end, z;
-  bool z_images;   /* some of the planes has images along z */
-  bool row_images; /* some of the rows has images along y or z, or is held: `rows` says which */
+  bool z_images;   /* some plane has images along z */
+  bool row_images; /* some row has images along y or z, or is held: `rows` has them */
   row_images rows[GROUP];
   /* New values from x_begin on, set where vectors have images along x that are stored one by one. */
   float ends[GROUP][BLOCK_X];
@@ -102,7 +102,7 @@ static inline void find_ghost_lines(simd_launch *s, int lanes) {
   const bool wrap = lo == GHOST_WRAP;
   s->left = (ghost_line){lo != GHOST_KEEP, lo == GHOST_ODD, -LINE, wrap ? last : 0, 0, {0}};
   s->right = (ghost_line){hi != GHOST_KEEP, hi == GHOST_ODD, a->nx, wrap ? 0 : last, 0, {0}};
-  /* Ghosts nx + r and r - 4 are images: of r and nx - 4 + r on a periodic axis, else of nx - 2 - r and 4 - r. */
+  /* Ghosts nx + r and r - 4 are images of points r and nx - 4 + r on a periodic axis, else of nx - 2 - r and 4 - r. */
   for (int r = 0; r < RADIUS; r++) {
     s->right.from[r] = wrap ? r : lanes - 2 - r;
     s->left.from[LINE - RADIUS + r] = wrap ? lanes - RADIUS + r : RADIUS - r;
@@ -111,7 +111,7 @@ static inline void find_ghost_lines(simd_launch *s, int lanes) {
   }
 }
 
-/* Fills in the images along x of a launch with vectors of `lanes`; `large` is set. */
+/* Finds the images along x of a launch with vectors of `lanes`; `large` must be set. */
 static inline void find_x_images(simd_launch *s, int lanes) {
   const kernel_args *a = s->args;
   const int nx = a->nx, lo = a->ghosts[FACE_X_LO], hi = a->ghosts[FACE_X_HI];
@@ -134,7 +134,7 @@ static inline bool is_end(const simd_launch *s, int x, int lanes) {
   return x < s->x_middle_begin || x + lanes > s->x_middle_end;
 }
 
-/* One bit for each lane of a vector at x: 0 where the point is held 0. */
+/* Returns a bit for each lane of a vector at x: 0 where the point is held. */
 static inline unsigned lanes_kept(const simd_launch *s, int x) {
   const kernel_args *a = s->args;
   const int last = a->nx - 1 - x;
@@ -144,7 +144,7 @@ static inline unsigned lanes_kept(const simd_launch *s, int x) {
   return kept;
 }
 
-/* Readies `t` for the rows of `planes` planes from z on, of points [x_begin, x_end). */
+/* Prepares `t` for the rows of `planes` planes from z on, of points [x_begin, x_end). */
 static inline void strip_init(strip *t, const simd_launch *s, int z, int planes, int x_begin, int x_end) {
   const kernel_args *a = s->args;
   t->z = z, t->x_begin = x_begin, t->x_end = x_end;
@@ -153,8 +153,7 @@ static inline void strip_init(strip *t, const simd_launch *s, int z, int planes,
     t->z_images |= ghosts_touch(z + k, a->nz, a->ghosts[FACE_Z_LO], a->ghosts[FACE_Z_HI]);
 }
 
-/* Fills in the images along y and z of rows y of `planes` planes, and whether there is any or a row is
- * held. */
+/* Finds the images along y and z of rows y of `planes` planes, and whether there is any or a row is held. */
 static inline void find_row_images(strip *t, const kernel_args *a, int y, int planes) {
   const unsigned char *g = a->ghosts;
   t->row_images = t->z_images || ghosts_touch(y, a->ny, g[FACE_Y_LO], g[FACE_Y_HI]);

@@ -12,7 +12,7 @@
 enum {
   LAYERS_AHEAD = 3,                           /* rows */
   PSI_MOST = GROUP + ABSORB_BEYOND,           /* psi that the points of such rows need */
-  LAYER_TERM_SLACK = 32,                      /* the longest vectors together */
+  LAYER_TERM_SLACK = 32,                      /* floats of the longest vectors together */
   LAYER_TERM_ROW = BLOCK_X + LAYER_TERM_SLACK /* a vector may end beyond the block */
 };
 enum { PROFILE_A, PROFILE_B, PROFILE_PSI_A, PROFILE_PSI_B, PROFILES };
@@ -20,11 +20,10 @@ enum { PROFILE_A, PROFILE_B, PROFILE_PSI_A, PROFILE_PSI_B, PROFILES };
 /* The layer terms of the rows of a group, from the block's first point on. Points in no layer have -0, which changes
  * nothing. */
 typedef struct layer_term_rows {
-  bool
-      whole; /* all points are set; else those of vectors that begin before low_end or end after high_begin */
-  bool blank;              /* all points beside the layers along x have -0 */
+  bool whole; /* all points are set; else only vectors that begin before low_end or end after high_begin */
+  bool blank; /* all points beside the layers along x have -0 */
   int x_begin, points;     /* of the block */
-  int low_end, high_begin; /* of the layers along x, from x_begin on */
+  int low_end, high_begin; /* limits of the layers along x, from x_begin on */
   float start[GROUP];      /* the initial value of a row's points */
   _Alignas(64) float row[GROUP][LAYER_TERM_ROW];
   /* Coefficients of the points in layers along x, at low and at high x, as x ascends: of point x at ABSORB_BEYOND + x -
@@ -43,7 +42,7 @@ static inline x_layer x_layer_of(const absorb_args *a, int inward, int x_begin, 
   return (x_layer){larger(s->points - s->hi, x_begin), x_end};
 }
 
-/* Where the state of point x, and of the inmost point, of a layer along x is stored in a row. */
+/* The place in a row of the state of point x, and of the inmost point, of a layer along x. */
 static inline int x_stored(const absorb_axis *s, int inward, int x) {
   return inward > 0 ? x : x - (s->points - s->lo - s->hi);
 }
@@ -82,8 +81,8 @@ static inline const float *layer_terms_at(const layer_term_rows *s, int x, int p
   return s->whole || x < s->low_end || x + points > s->high_begin ? s->row[0] + x : NULL;
 }
 
-/* The length of a run of points from x on, at most `points`, in steps of `step`, that all have layer terms or all have
- * none. */
+/* The length of a run of points from x on, at most `points`, in steps of `step`: all of them have layer terms, or
+ * none has. */
 static inline int layer_terms_run(const layer_term_rows *s, int x, int points, int step) {
   const bool some = layer_terms_at(s, x, step) != NULL;
   int run = step;
@@ -98,15 +97,16 @@ typedef struct row_points {
 
 /* Rows of a layer along y or z that follow each other inward; all pointers are to the points of one x. */
 typedef struct inward_rows {
-  int count;  /* rows, 1 or GROUP */
-  int stored; /* psi to be stored: the rows' own and, where the slab ends in the layer, those after them */
+  int count; /* rows, 1 or GROUP */
+  /* number of psi to store: the rows' own and, where the slab ends in the layer, those after them */
+  int stored;
   const float *u;            /* of the outermost row */
   ptrdiff_t step;            /* to the next row inward */
   const float *coefficients; /* a of the outermost row */
   const float *psi_in[PSI_MOST];
   float *psi_out[PSI_MOST], *zeta[GROUP], *sum[GROUP];
   int newest;      /* first of `count` psi_in that no row below has read */
-  ptrdiff_t ahead; /* floats to what is to be brought to the cache meanwhile */
+  ptrdiff_t ahead; /* floats to the values to prefetch meanwhile */
 } inward_rows;
 
 /* Fills *c for the rows of `at`, of one plane for axis 1, of ascending planes for axis 2; p: the place of the

@@ -55,7 +55,7 @@ INLINE void add_along(const vec_axis *c, const vec_profile *p, const float *u, p
 
 /* --- along y and z ---------------------------------------------------------------------------------------------- */
 
-/* Adds to the layer terms of one vector of inward rows, `x` points on; `lanes` of it. */
+/* Adds to the layer terms of `lanes` points of one vector of inward rows, `x` points on. */
 INLINE void add_inward_vector(const vec_axis *c, const vec_profile *p, const inward_rows *r, int x,
                               const int count, const int lanes) {
   vec_state s;
@@ -189,7 +189,7 @@ static __attribute__((noinline)) void add_ends(const absorb_args *a, row_points 
 
 /* --- all axes --------------------------------------------------------------------------------------------------- */
 
-/* Adds what layers along z add to the rows; places: of each. */
+/* Adds to the rows the layer terms of layers along z; places: of each row. */
 INLINE void add_planes(const absorb_args *a, row_points rows, const absorb_place places[],
                        float *const sum[]) {
   const absorb_place first = places[0], last = places[rows.planes - 1];

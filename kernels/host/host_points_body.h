@@ -7,7 +7,7 @@ INLINE void add_source(const inject_args *a, const source_tile *t, const source_
   for (int iy = 0; iy < p->ny; iy++) {
     const int y = points_at(p->y, iy, a->field.ny);
     if (y < rows[0] || y >= rows[1]) continue;
-    /* The second iteration: points at the other end of a periodic axis. */
+    /* The second iteration does the points at the other end of a periodic axis. */
     for (int x = p->x; x + p->nx > 0; x -= a->field.nx) {
       const int begin = larger(0, t->x - x), end = smaller(p->nx, smaller(t->x + TILE_X, a->field.nx) - x);
       if (begin >= end) continue;
@@ -18,7 +18,7 @@ INLINE void add_source(const inject_args *a, const source_tile *t, const source_
   }
 }
 
-/* The sources of a tile, one after the other. */
+/* Adds the sources of a tile, one after the other. */
 static void inject(const inject_args *a, const source_tile *t, int y_begin, int y_end) {
   float sums[TILE_Y][TILE_X] = {{0}};
   uint32_t bits[TILE_Y] = {0};

@@ -1,5 +1,5 @@
-/* The host kernels `simd` in portable C (host_simd.c), one point at a time; a compiler whose target has fused multiply-add
- * makes vectors of it by itself. */
+/* The host kernels `simd` in portable C (host_simd.c), one point at a time. A compiler whose target has fused
+ * multiply-add makes vectors of the loops by itself. */
 #include "host_simd.h"
 
 #define SAMPLE                     host_sample_portable

@@ -5,8 +5,8 @@
 #include "host_images.h"
 
 /* Adds prefetches for four planes on, where a tile of a wavefront reads rows that the tile below computed long ago.
- * These are the four rows below its first row, the first four rows of the planes that enter, and as many of the medium.
- * Row `i` of `rows` prefetches its part of them. */
+ * These are the four rows below its first row, the first four rows of the planes that enter, and as many of the
+ * medium. Row `i` of `rows` prefetches its share. */
 static inline void prefetch_tile_below(prefetch_list *to, const kernel_args *a, int i, int rows) {
   const ptrdiff_t row = (ptrdiff_t)a->pitch, plane = (ptrdiff_t)a->plane;
   const float *const from[] = {a->in + GROUP * plane - RADIUS * row, a->in + (GROUP + RADIUS) * plane,
@@ -16,9 +16,9 @@ static inline void prefetch_tile_below(prefetch_list *to, const kernel_args *a, 
     to->from[to->count++] = from[n / RADIUS] + (n % RADIUS - i) * row;
 }
 
-/* The lines that row y of block `b` prefetches. In a launch of one step the last rows prefetch the first rows of the
- * next column or planes. One row in each eighth of the block prefetches one of the eight rows beside the block. While a
- * block's first planes are computed, they and those below are prefetched too. */
+/* Lists the lines that row y of block `b` prefetches. In a launch of one step the last rows prefetch the first rows
+ * of the next column or planes. One row in each eighth of the block prefetches one of the eight rows beside the
+ * block. While a block's first planes are computed, these planes and those below are prefetched too. */
 static inline prefetch_list prefetch_list_at(const simd_launch *s, block b, int z, int y) {
   const kernel_args *a = s->args;
   const ptrdiff_t row = (ptrdiff_t)a->pitch, plane = (ptrdiff_t)a->plane;

@@ -30,12 +30,12 @@ static void simd_each_block(const host_isa *isa, simd_launch *s, host_range rang
     }
 }
 
-/* May a launch be too large to be found in the cache by the next one? */
+/* May a launch be too large for the next one to find it in the cache? */
 static bool simd_is_large(const kernel_args *a) {
   return (size_t)(a->z_end - a->z_begin) * a->plane * sizeof(float) > HOST_SIMD_LARGE;
 }
 
-/* Does a part of a launch of one step, which prefetches the planes that enter a few rows ahead. */
+/* Does a part of a launch of one step, and prefetches the planes that enter a few rows ahead. */
 void host_simd_launch(const host_isa *isa, enum host_form form, const kernel_args *a,
                       const absorb_args *layers, int part, int parts) {
   const equation_row *row = &EQUATIONS[a->equation];
@@ -43,7 +43,8 @@ void host_simd_launch(const host_isa *isa, enum host_form form, const kernel_arg
   simd_launch s = {.args = a, .layers = layers, .columns = form == HOST_COLUMNS, .ahead_rows = PREFETCH_ROWS};
   s.large = form != HOST_CACHED && simd_is_large(a);
   s.around_cache =
-      s.large && row->levels == 1; /* else the overwritten values have just been read and are in the cache */
+      s.large &&
+      row->levels == 1; /* with more levels, overwritten values have just been read and are in the cache */
   s.ahead.array[0] = a->in + rows + 4 * a->plane;
   if (row->levels > 1) s.ahead.array[1] = a->out + rows;
   for (int i = 0; i < row->media; i++)

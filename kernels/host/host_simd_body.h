@@ -8,7 +8,7 @@
 #include "host_images.h"
 #include "kernels/equations/terms.h"
 
-/* Everything in one function makes the update fast; a sanitizer's checks make such functions take gcc minutes. */
+/* One function with everything inlined makes the update fast; with a sanitizer's checks gcc takes minutes for it. */
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define INLINE static inline
 #else
@@ -48,7 +48,7 @@ INLINE void load_vecs(vec v[VECTORS], const float *at, const int vectors) {
   }
 }
 
-/* The part of the canonical order that lies in planes z - 4 .. z: the weights of z - 4 .. z - 1 and the centre. */
+/* Adds the part of the canonical order in planes z - 4 .. z: the weights of z - 4 .. z - 1 and the centre. */
 INLINE void below(const vec_weights *w, const float *u, ptrdiff_t plane, const int planes, const int vectors,
                   vec acc[GROUP][VECTORS]) {
   const float *at = u - 4 * plane;
@@ -68,7 +68,7 @@ INLINE void below(const vec_weights *w, const float *u, ptrdiff_t plane, const i
   }
 }
 
-/* The part of planes z + 1 .. z + 4. */
+/* Adds the part of planes z + 1 .. z + 4. */
 INLINE void above(const vec_weights *w, const float *u, ptrdiff_t plane, const int planes, const int vectors,
                   vec acc[GROUP][VECTORS]) {
   const float *at = u + plane;
@@ -87,7 +87,7 @@ INLINE void above(const vec_weights *w, const float *u, ptrdiff_t plane, const i
   }
 }
 
-/* The part of the point's own plane: neighbours along y and x; for flat rows (kernel_args.flat) only along x. */
+/* Adds the part of the point's own plane: neighbours along y and x; for flat rows (kernel_args.flat) only along x. */
 INLINE void within(const vec_weights *w, const float *u, ptrdiff_t row, const bool flat, const int vectors,
                    vec acc[VECTORS]) {
   const float *lower = u, *upper = u;
@@ -121,7 +121,7 @@ INLINE void within(const vec_weights *w, const float *u, ptrdiff_t row, const bo
 #undef RING
 }
 
-/* The same with terms (terms.h). */
+/* Does what `advance` does, with terms (terms.h). */
 INLINE vec advance_terms(const vec_weights *w, const kernel_args *a, const enum equation equation,
                          ptrdiff_t at, int lanes, vec stencil, const vec *m, vec u, vec before,
                          const float *layer_terms) {
@@ -152,8 +152,8 @@ INLINE vec advance_terms(const vec_weights *w, const kernel_args *a, const enum 
   return layer_terms ? vec_fma(gain, x, next) : next;
 }
 
-/* The new value of points from their stencil; `at` is the first point's place in its field. layer_terms: of the points,
- * or NULL. */
+/* Returns the new value of points from their stencil. `at` is the first point's place in its field. layer_terms: of
+ * the points, or NULL. */
 INLINE vec advance(const vec_weights *w, const kernel_args *a, const enum equation equation, const bool terms,
                    ptrdiff_t at, int lanes, vec stencil, const float *layer_terms) {
   const equation_row *row = &EQUATIONS[equation];
@@ -181,9 +181,9 @@ INLINE void prefetch_lines(const float *next, ptrdiff_t plane, const int planes,
   }
 }
 
-/* Computes new points: `vectors` vectors of each of `planes` planes (constants, at most VECTORS and GROUP) from place
- * `at` on; of a single vector only `lanes`. layer_terms: of the first plane, those of the next LAYER_TERM_ROW further
- * on; or NULL. */
+/* Computes new points from place `at` on: `vectors` vectors of each of `planes` planes (constants, at most VECTORS
+ * and GROUP). Of a single vector it computes only `lanes`. layer_terms: of the first plane, each next plane's
+ * LAYER_TERM_ROW further on; or NULL. */
 INLINE void update(const vec_weights *w, const simd_launch *s, const enum equation equation, const bool terms,
                    ptrdiff_t at, const float *layer_terms, const int planes, const int vectors,
                    const int lanes, vec acc[GROUP][VECTORS]) {
@@ -211,9 +211,9 @@ INLINE void update(const vec_weights *w, const simd_launch *s, const enum equati
     prefetch_lines(s->prefetch_list.from[i] + at, plane, planes, vectors);
 }
 
-/* Updates `points` points without images of a row of each plane, VECTORS whole vectors at a time: nearly all the work.
- * It copies the launch, so that no store can change it and it stays in registers. relaxing: the number of relaxations
- * as a constant, 1.13 to 1.15 times as fast; 0: any number. */
+/* Updates `points` points without images of a row of each plane, VECTORS whole vectors at a time. This is nearly all
+ * the work. The launch is copied, so that no store can change it and it stays in registers. relaxing: the number of
+ * relaxations as a constant, 1.13 to 1.15 times as fast; 0: any number. */
 INLINE void update_middle(const vec_weights *w, const simd_launch *of, const enum equation equation,
                           const bool terms, const int relaxing, ptrdiff_t at, const float *layer_terms,
                           const int planes, int points) {
@@ -242,7 +242,7 @@ INLINE void update_middle(const vec_weights *w, const simd_launch *of, const enu
   }
 }
 
-/* The middle of a group, as separate functions: inlined among the code for ends of rows the loop takes more
+/* The middle of a group, as separate functions. Inlined among the code for ends of rows, the loop takes more
  * instructions. */
 #define MIDDLE(name, equation, terms, relaxing, from)                                                        \
   static __attribute__((noinline)) void name(const vec_weights *w, const simd_launch *s, ptrdiff_t at,       \
@@ -292,8 +292,8 @@ INLINE void store_vec(float *out, vec v, int lanes, bool around_cache) {
     store_lanes(out, v, lanes);
 }
 
-/* Stores new points of rows with images along y or z from registers to all their places: values stored around the cache
- * are slow to read back. Points of held rows become 0. */
+/* Stores new points of rows with images along y or z from registers to all their places, since values stored around
+ * the cache are slow to read back. Points of held rows become 0. */
 INLINE void store_images(const simd_launch *s, const strip *t, float *out, const int planes, int lanes,
                          vec acc[GROUP][VECTORS]) {
   const kernel_args *a = s->args;
@@ -316,7 +316,7 @@ INLINE void store_line(const ghost_line *l, float *out, vec v, bool around_cache
   }
 }
 
-/* A vector at an end of its rows, or of rows with images along y or z. */
+/* Updates a vector at an end of its rows, or of rows with images along y or z. */
 INLINE void update_edge(const vec_weights *w, const simd_launch *s, const enum equation equation,
                         const bool terms, strip *t, int x, const float *layer_terms, const int planes) {
   const kernel_args *a = s->args;

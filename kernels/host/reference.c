@@ -1,4 +1,4 @@
-/* The oracle: every kernel must give the bits of this one. It is written to be read beside the order of operations in
+/* The oracle, whose bits every kernel must give. It is written to be read beside the order of operations in
  * docs/DESIGN.md, one line a step, and not for speed. */
 #include "kernels/host_range.h"
 #include "kernels/equations/terms.h"

@@ -68,7 +68,7 @@ static void wavefront_inject(const wavefront_args *a, const kernel_args *field, 
       host_isa_get(0)->inject(&args, &s->tiles[i], range.y_begin, range.y_end);
 }
 
-/* The first of receivers [begin, end) of a layer whose row is not below y. */
+/* Returns the first of receivers [begin, end) of a layer whose row is at or above y. */
 static int wavefront_receiver_at(const wavefront_receivers *r, int begin, int end, int y) {
   while (begin < end) {
     const int middle = begin + (end - begin) / 2;
@@ -80,7 +80,7 @@ static int wavefront_receiver_at(const wavefront_receivers *r, int begin, int en
   return begin;
 }
 
-/* Waits until a tile has done so many positions. Never sleeps: it is computed at this moment. */
+/* Waits until a tile has done so many positions. It never sleeps, since another thread is computing them. */
 static void wavefront_wait_for(const wavefront_args *a, int chunk, int tile, int positions) {
   const atomic_llong *done = &a->done[chunk * a->tiles + tile];
   const long long count = a->before + positions;
@@ -88,8 +88,8 @@ static void wavefront_wait_for(const wavefront_args *a, int chunk, int tile, int
   while (atomic_load_explicit(done, memory_order_acquire) < count) pace_wait(&p, 0);
 }
 
-/* Does step k complete the points of a layer's receivers, such as p, with a range of planes? Points on both sides of a
- * seam are completed by the chunk below it, with its highest plane: by then the chunk above is farther up. */
+/* Does step k complete the points of a layer's receivers, such as p, with a range of planes? The chunk below a seam
+ * completes points on both sides of it, with its highest plane: by then the chunk above is farther up. */
 static bool wavefront_completes(const wavefront_args *a, int chunk, int k, host_range range,
                                 const point_weights *p) {
   int lowest, seam;
@@ -123,8 +123,9 @@ static void wavefront_sample(const wavefront_args *a, int chunk, int k, host_ran
   }
 }
 
-/* The lines that step k prefetches for the first step's next position: one of the arrays in, out, medium, so that every
- * step waits for a part of memory. At the chunk's end that is the first position of the next tile. */
+/* The lines that step k prefetches for the first step's next position. They are of one of the arrays in, out,
+ * medium, so that every step waits for a part of memory. At the chunk's end the next position is the first of the
+ * next tile. */
 static host_ahead wavefront_ahead(const wavefront_args *a, int chunk, int tile, int k, int at) {
   const ptrdiff_t pitch = (ptrdiff_t)a->field.pitch, plane = (ptrdiff_t)a->field.plane;
   ptrdiff_t next = (k + 1) * GROUP * plane + k * wavefront_offset(a) * pitch;
@@ -141,7 +142,7 @@ static host_ahead wavefront_ahead(const wavefront_args *a, int chunk, int tile, 
   return ahead;
 }
 
-/* Step k of a range that is not empty, but for its receivers. */
+/* Does step k of a range that is not empty, except its receivers. */
 static void wavefront_advance(const wavefront_args *a, const host_isa *isa, int k, host_range range,
                               host_ahead ahead) {
   absorb_args args = a->layers;
@@ -186,9 +187,9 @@ static void wavefront_run_tile(const wavefront_args *a, const host_isa *isa, int
   }
 }
 
-/* Takes the next tile of all chunks and returns its number; the number of tiles if none is left. All chunks' first
- * tiles come first, from the highest chunk down. So a tile waits only for tiles taken before it, and a slow thread
- * delays others by one tile at most. */
+/* Takes the next tile of all chunks. Returns its number, or the number of tiles if none is left. The first tiles of
+ * all chunks come first, from the highest chunk down. So a tile waits only for tiles taken before it, and a slow
+ * thread delays others by one tile at most. */
 static int wavefront_take(const wavefront_args *a) {
   const int all = a->chunks * a->tiles;
   atomic_llong *taken = &a->done[all];

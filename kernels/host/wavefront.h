@@ -15,9 +15,9 @@
  * ago, and the values that it needs are still there. In a chunk, tile j + 1 does a position after tile j. Each tile has
  * a counter of its positions done.
  *
- * A receiver reads up to 8 planes and rows. A step completes them with the highest one; at a seam the lower
- * chunk does, since it waits for the upper one. The thread that completes them samples at once: the step after the
- * next, which overwrites them, is 2 GROUP planes and rows behind. The caller samples the last step. */
+ * A receiver reads up to 8 planes and rows. A step completes these planes with the highest one. At a seam the lower
+ * chunk completes them, since it waits for the upper one. The thread that completes the planes samples at once: the
+ * step after the next, which overwrites them, is 2 GROUP planes and rows behind. The caller samples the last step. */
 #ifndef STENCIL_KERNEL_WAVEFRONT_H
 #define STENCIL_KERNEL_WAVEFRONT_H
 
@@ -33,7 +33,7 @@ enum {
 /* The sources of a pass; as inject_args, with a signal for each step. */
 typedef struct wavefront_sources {
   const source_tile *tiles;
-  const int *plane_begin; /* of plane z: the first of `tiles` that is not below it */
+  const int *plane_begin; /* for plane z: the first of `tiles` in this plane or above */
   const source_part *parts;
   const point_weights *places;
   const float *signal[WAVEFRONT_DEPTH_MAX];
@@ -43,22 +43,22 @@ typedef struct wavefront_sources {
  * it and plane z + 1. Receivers of a layer read the same planes. */
 typedef struct wavefront_receivers {
   const point_weights *places;
-  const int *row;         /* of each: the highest that it reads */
-  const int *layer_begin; /* 2 nz + 1: the first of each layer */
-  /* A row for each step but the last, a sample for each receiver; NULL: not sampled then. */
+  const int *row;         /* the highest row that each receiver reads */
+  const int *layer_begin; /* 2 nz + 1: the first receiver of each layer */
+  /* For each step but the last, a sample for each receiver; NULL: the step is not sampled. */
   float *samples[WAVEFRONT_DEPTH_MAX];
 } wavefront_receivers;
 
 /* A pass over a slab without neighbours whose faces in z do not wrap. */
 typedef struct wavefront_args {
-  kernel_args field;  /* all but in and out */
+  kernel_args field;  /* all except in and out */
   absorb_args layers; /* all but the field, of the first step; width 0: none */
   /* The equation's fields in the order of use: in and out of the first step, then of the next ... */
   float *u[EQUATION_STATES];
   int steps, rows, tiles, chunks; /* rows of a tile, tiles of a chunk: wavefront_cut */
-  /* Counters: one for each tile of each chunk, chunk by chunk, then one of the tiles taken. A position done adds 1 to
-   * its tile's counter. They hold `before` or less when the pass begins; the next pass has
-   * before + wavefront_counts. */
+  /* Counters: one for each tile of each chunk, chunk by chunk, then one of the tiles taken. Each position done adds 1
+   * to the counter of its tile. Counters are at most `before` when the pass begins; the next pass has before +
+   * wavefront_counts. */
   atomic_llong *done;
   long long before;
   wavefront_sources sources; /* tiles NULL: none */
@@ -67,7 +67,7 @@ typedef struct wavefront_args {
 
 extern const operation operation_wavefront;
 
-/* Sets a->tiles and a->chunks, at most `threads`; a->rows is raised to what images need, and is all rows where y wraps.
+/* Sets a->tiles and a->chunks, at most `threads`. Raises a->rows to what images need, and to all rows where y wraps.
  * Returns the number of counters. */
 int wavefront_cut(wavefront_args *a, int threads);
 /* The most that a pass adds to a counter. */

@@ -6,13 +6,13 @@
  *   psi   = a' psi(before)  + b' du/ds                     at half points
  *   zeta  = a  zeta(before) + b (d2u/ds2 + d(psi)/ds)      at points
  * with a = exp(-(d + alpha) dt), b = d (a - 1) / (d + alpha). After a kernel has stored u of the next step, the
- * operation adds m * (d(psi)/ds + zeta), summed over the axes in whose layers the point lies. d2u/ds2 are the stencil's
- * own weights: what is stretched is what the kernel computed.
+ * operation adds m * (d(psi)/ds + zeta), summed over the axes in whose layers the point lies. d2u/ds2 has the stencil's
+ * own weights, so that layers stretch just what the kernel has computed.
  *
  * Points of a layer are counted from its outer edge, i = 0 .. width - 1. So a layer at a high face is the mirror image,
- * to the bit, of one at a low face. psi[k] is at half point k - 3/2. The derivative there needs u[k - 3 .. k], that of
- * psi at point i needs psi[i .. i + 3]; psi[k] is 0 from k = width on. So a point reads u at most 4 points away, and
- * only points of the layer have a layer term.
+ * to the bit, of one at a low face. psi[k] is at half point k - 3/2. The derivative of u there needs u[k - 3 .. k]. The
+ * derivative of psi at point i needs psi[i .. i + 3]; psi[k] is 0 from k = width on. So a point reads u at most 4
+ * points away, and only points of the layer have a layer term.
  *
  * Along x the sum d(psi)/ds + zeta is kept in zeta's place (absorb_layer_terms).
  *

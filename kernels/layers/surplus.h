@@ -1,10 +1,10 @@
-/* Subtracts e = mu - nu (stretch.h) from the adjoint field mu, which leaves nu, in one pass over the points of layers
- * after each adjoint step. m lambda is nu with the damping of absorption removed. l is e with the same damping removed:
+/* Subtracts e = mu - nu (stretch.h) from the adjoint field mu, so that nu is left. One pass after each adjoint step
+ * visits the points of layers. m lambda is nu with the damping of absorption removed. l is e with this damping removed:
  *   l = (e + sum a_l r_l) / (1 - kappa sum b_l),   r_l = a_l r_l + b_l kappa l;   without absorption l = e
- * Each step adds u times the factor of m to the gradient, computed with mu. The gradient needs nu instead, so this
- * corrects it:
+ * Each step adds u times the factor of m to the gradient, computed with mu. The gradient needs nu instead, so the
+ * pass corrects it:
  *   g -= sum over the steps of u (l - 2 l(before) + l(before that)) / m
- * `missing` sums this, without m. Steps and this use different memory, so they may run at the same time. */
+ * `missing` has this sum, without m. Steps and the pass use different memory, so they may run at the same time. */
 #ifndef STENCIL_SURPLUS_H
 #define STENCIL_SURPLUS_H
 

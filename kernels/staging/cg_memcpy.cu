@@ -23,9 +23,9 @@ namespace cg = cooperative_groups;
 
 namespace cg_memcpy {
 
-/* Row `row` of a slot, as a piece that is copied at once: floats `to` from the slot's start, `from` from the
- * tile's first point, and a multiple of 16 bytes, 0 where no stored point reads the row in plane z. The last
- * pack may hold padding, which is readable and not used. */
+/* Row `row` of a slot, copied in one piece of a multiple of 16 bytes: floats `to` from the slot's start, `from` from
+ * the tile's first point. The size is 0 where no stored point reads the row in plane z. The last pack may hold
+ * padding, which is readable and not used. */
 template <class S> struct row_piece {
   int to, bytes;
   ptrdiff_t from;
@@ -52,7 +52,7 @@ __global__ void __launch_bounds__(S::threads, S::blocks)
   static_assert(AHEAD >= 2 && LATER <= 8, "wait_prior counts up to 8 groups");
   extern __shared__ __align__(16) float ring[];
   const cg::thread_block block = cg::this_thread_block();
-  const cg::coalesced_group warp = cg::coalesced_threads(); /* all 32: nothing has diverged */
+  const cg::coalesced_group warp = cg::coalesced_threads(); /* all 32 lanes: nothing has diverged */
   const stencil::place<S> tile(a, c);
   stencil::points<S> points(a, tile, (int)threadIdx.x);
 

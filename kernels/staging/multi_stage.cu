@@ -82,7 +82,7 @@ int launch_special(const kernel_args *args, void *stream, const stencil::layer_t
       *args, [&](auto kind) { return launch_kind<Q, decltype(kind), LAYERED>(args, stream, layer_terms); });
 }
 
-/* The layer terms along x for the kernel; without values where their rows do not suit absorb_cuda_before. */
+/* The layer terms along x for the kernel; empty where their rows do not suit absorb_cuda_before. */
 static stencil::layer_term_rows layer_terms_of(const absorb_args &a) {
   const kernel_args &f = a.field;
   const absorb_axis &x = a.axis[0];

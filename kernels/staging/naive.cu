@@ -1,6 +1,5 @@
-/* naive: one thread a point, every neighbour from global memory, through the caches. The tests compare every other CUDA
- * kernel with it bit for bit, so it does stencil::sum_at, which spells out the order of operations, and nothing
- * else. */
+/* naive: one thread a point, every neighbour from global memory, through the caches. The tests compare every other
+ * CUDA kernel with it bit for bit. So it does only stencil::sum_at, which spells out the order of operations. */
 #include "kernels/cuda/stencil.cuh"
 #include "kernels/equations/terms.h"
 

@@ -18,8 +18,8 @@
 
 namespace primitives {
 
-/* Copies the first `exist` floats of a pack and fills it up with zeros. The copy's size is part of the
- * instruction, hence a branch for each. */
+/* Copies the first `exist` floats of a pack and fills it up with zeros. Each size has a branch, since the size of a
+ * copy is part of the instruction. */
 static __device__ __forceinline__ void copy_pack(float4 *to, const float4 *from, int exist) {
   constexpr size_t ALL = sizeof(float4), ONE = sizeof(float);
   if (exist >= stencil::PACK)
@@ -47,7 +47,7 @@ __global__ void __launch_bounds__(S::threads, S::blocks)
                   [&](float4 *to, const float4 *from, bool part) {
                     copy_pack(to, from, part ? a.nx % stencil::PACK : stencil::PACK);
                   });
-    __pipeline_commit(); /* an empty group too: wait_prior counts groups */
+    __pipeline_commit(); /* also an empty group, since wait_prior counts groups */
   };
   constexpr int AHEAD = S::stages - 1;
   const int first = tile.z_begin - RADIUS;

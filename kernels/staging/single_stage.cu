@@ -39,7 +39,7 @@ __global__ void __launch_bounds__(S::threads, S::blocks)
     pipe.consumer_wait(); /* everyone's copies of plane z have landed */
     points.add(z, ring + slot * S::slot, ring + stencil::centre_slot<S>(slot) * S::slot);
     pipe.consumer_release();
-    slot = stencil::slot_after<S>(slot, 1); /* jacobi: the same one; else z-4 .. z-1 stay for their centres */
+    slot = stencil::slot_after<S>(slot, 1); /* jacobi: the same slot; else z-4 .. z-1 stay for their centres */
   }
 }
 

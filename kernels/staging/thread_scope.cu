@@ -33,7 +33,7 @@ __global__ void __launch_bounds__(S::threads, S::blocks)
                   [&](float4 *to, const float4 *from, bool) {
                     cuda::memcpy_async(to, from, cuda::aligned_size_t<16>(16), pipe);
                   });
-    pipe.producer_commit(); /* an empty group too: wait_prior counts groups */
+    pipe.producer_commit(); /* also an empty group, since wait_prior counts groups */
   };
   constexpr int AHEAD = S::stages - 1;
   const int first = tile.z_begin - RADIUS;
