@@ -22,9 +22,9 @@ enum ghost_rule {
 };
 enum backend { BACKEND_HOST, BACKEND_CUDA, BACKEND_COUNT };
 
-/* A counter through which the blocks of a CUDA launch keep step (bulk_tensor_ring.cuh). Whoever owns the stream owns one
- * for it. Nobody resets it: what each launch adds is known, and a reset would come between launches that can follow
- * each other closely. Both numbers may wrap around. */
+/* A counter through which the blocks of a CUDA launch keep step (bulk_tensor_ring.cuh). Whoever owns the stream owns
+ * one for it. Nobody resets the counter: what each launch adds is known, and a reset would come between launches that
+ * can follow each other closely. Both numbers may wrap around. */
 typedef struct block_counter {
   unsigned *begun; /* device memory, 0 before the first launch: steps that blocks have begun */
   unsigned total;  /* what *begun will be when all launches so far are done; launchers add to it */

@@ -58,8 +58,7 @@ const char *path_step(const char *path, const char *extension, const char *file,
   errno = 0;
   *step = strtoll(file, &end, 10);
   if (errno || *step < 0 || strncmp(end, extension, strlen(extension))) return NULL;
-  snprintf(exact, sizeof exact, "%08" PRId64,
-           *step); /* files whose number is spelled otherwise are not ours */
+  snprintf(exact, sizeof exact, "%08" PRId64, *step); /* other spellings are not ours */
   bool ours = strlen(exact) == (size_t)(end - file) && memcmp(exact, file, strlen(exact)) == 0;
   return ours ? end + strlen(extension) : NULL;
 }
@@ -159,8 +158,7 @@ static void atomic_temporary_host(char host[HOST_TEXT]) {
 void temporary_name(char *temporary, size_t bytes, const char *name) {
   char host[HOST_TEXT];
   atomic_temporary_host(host);
-  snprintf(temporary, bytes, "%s.tmp.%s.%07ld", name, host,
-           (long)getpid()); /* of one length for all processes */
+  snprintf(temporary, bytes, "%s.tmp.%s.%07ld", name, host, (long)getpid()); /* always as long */
 }
 
 /* Has the process ended? True also for a zombie, which some containers keep for long. */

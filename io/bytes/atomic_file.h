@@ -50,8 +50,8 @@ const char *path_step(const char *path, const char *extension, const char *file,
 
 /* The number N of a file named like PATH.oldN.*, or 0. */
 int path_aside(const char *path, const char *file);
-/* Renames PATH and `ending` to PATH.old<number> and `ending`, with the next free number from *number on. A file that has gone
- * meanwhile is no error. */
+/* Renames PATH and `ending` to PATH.old<number> and `ending`, with the next free number from *number on. A file that
+ * has gone meanwhile is no error. */
 int path_move_aside(const char *path, const char *ending, int *number, error *e);
 
 /* A path, and the key of the configuration that says it, for messages: "[output] path". */

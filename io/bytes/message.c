@@ -60,8 +60,7 @@ int message_broadcast(void *bytes, size_t count, MPI_Comm comm, error *e) {
   if (ranks == 1) return 0; /* several threads of the only rank may be here */
   for (size_t at = 0; at < count; at += MOST) {
     const int piece = (int)(count - at < MOST ? count - at : MOST);
-    MPI_AWAIT(e,
-              MPI_Ibcast((char *)bytes + at, piece, MPI_BYTE, 0, comm, &request)); /* the wait may be long */
+    MPI_AWAIT(e, MPI_Ibcast((char *)bytes + at, piece, MPI_BYTE, 0, comm, &request)); /* may be long */
   }
   return 0;
 }

@@ -42,9 +42,8 @@ typedef struct row_part {
   int64_t first, count;   /* this rank's rows */
   row_mover *move;        /* NULL, when reading: only the sums are compared */
   void *context;
-  uint64_t *
-      /* XXH3 of each of these rows: set in writing, compared in reading. NULL: unused. Not owned. */
-      sums;
+  /* XXH3 of each of these rows: set in writing, compared in reading. NULL: unused. Not owned. */
+  uint64_t *sums;
 } row_part;
 
 /* The file that rows are written to or read from. */

@@ -46,10 +46,9 @@ typedef struct checkpoint_meta {
 
 /* The owner and the age of a checkpoint. The header holds it. */
 typedef struct checkpoint_mark {
-  uint64_t run;     /* of the run; a restart takes over that of its checkpoint */
-  uint64_t process; /* of the process that wrote it */
-  int64_t
-      generation; /* greater in files that were written later under a path; -1: the header cannot be read */
+  uint64_t run;       /* the run's number; a restart takes over that of its checkpoint */
+  uint64_t process;   /* the number of the process that wrote the file */
+  int64_t generation; /* greater in files written later under a path; -1: the header cannot be read */
 } checkpoint_mark;
 
 typedef struct checkpoint_place {
@@ -103,7 +102,7 @@ int checkpoint_open(checkpoint *c, io_access *access, const checkpoint_search *s
 typedef struct checkpoint_start {
   checkpoint_mark self; /* for checkpoint_place */
   int moved, number;    /* files moved aside, as PATH.old<number>.SSSSSSSS.h5 */
-  int64_t newest;       /* step of the newest file moved; -1: it is no checkpoint */
+  int64_t newest;       /* step of the newest file moved; -1: none is a checkpoint */
   int others;           /* files of other runs, which stay */
 } checkpoint_start;
 

@@ -5,7 +5,8 @@
 #include <string.h>
 
 void field_io_start(void) {
-  /* Many cluster file systems cannot lock. An input is only read, an output is written under a name nobody else uses. */
+  /* Many cluster file systems cannot lock. Inputs are only read; an output is written under a name that nobody else
+   * uses. */
   setenv("HDF5_USE_FILE_LOCKING", "FALSE", 0);
   H5Eset_auto2(H5E_DEFAULT, NULL, NULL);
   signal(SIGXFSZ,

@@ -16,9 +16,8 @@
 #include "io/bytes/run_meta.h"
 
 typedef struct field_io {
-  io_access *
-      /* of the computing ranks, in slab order, after the data server if there is one; not owned */
-      access;
+  /* Of the computing ranks, in slab order, after the data server if there is one; not owned. */
+  io_access *access;
   const slab *slab;  /* this rank's; on the data server of rank -1, without planes; not owned */
   enum io_kind mode; /* not IO_AUTO after field_io_init */
   const char *path;  /* of saved fields, PATH.*; the caller's, and not owned */
@@ -100,8 +99,8 @@ int field_create(new_file *f, const field_io *io, const field_meta *meta, error 
 enum series_found { SERIES_ABSENT, SERIES_SAME, SERIES_OTHER };
 enum series_found series_find(const char *path, int64_t step, const slab *slab, const field_meta *meta);
 
-/* Rank 0 only: writes the list of saved steps with their times, twice: PATH.xdmf for readers of XDMF and PATH.hdf.series
- * for ParaView, each atomically. */
+/* Rank 0 only: writes the list of saved steps with their times, twice: PATH.xdmf for readers of XDMF and
+ * PATH.hdf.series for ParaView, each atomically. */
 int series_write(const char *path, const int64_t *steps, int64_t count, const slab *slab,
                  const field_meta *meta, error *e);
 /* Rank 0 only: rewrites the list that was moved aside, as PATH.oldN and its ending, with its fields' new names. */

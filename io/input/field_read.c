@@ -1,5 +1,5 @@
-/* Reading a field: every rank reads its planes. Plain values, contiguous float32 of this byte order, are bytes at a place of a
- * file; all else is read through HDF5. */
+/* Reading a field: every rank reads its planes. Plain values, contiguous float32 of this byte order, are bytes at a
+ * place of a file. All other values are read through HDF5. */
 #include "input.h"
 #include <fcntl.h>
 #include <float.h>

@@ -1,4 +1,5 @@
-/* The exact sum of float32 values, whatever their order, up to 2^31 of them: a fixed-point number that spans all of float32. */
+/* The exact sum of float32 values, up to 2^31 of them, whatever their order: a fixed-point number that spans all of
+ * float32. */
 #ifndef STENCIL_EXACT_SUM_H
 #define STENCIL_EXACT_SUM_H
 

@@ -42,8 +42,8 @@ int gradient_put(const row_file *f, const gradient_meta *m, const uint64_t at[2]
 /* Carries a gradient_meta in a message (message.h). */
 void gradient_carry(struct message *m, const gradient_meta **g);
 
-/* Writes PATH.gradient.h5, the sum of the gradients of the shots meta->gradient->names, which are in PATH/NAME.gradient.h5. Exit 2
- * where one cannot be read. For one process alone, not collective. */
+/* Writes PATH.gradient.h5, the sum of the gradients of the shots meta->gradient->names, which are in
+ * PATH/NAME.gradient.h5. Exit 2 where a gradient cannot be read. For one process alone, not collective. */
 int gradient_sum(const char *path, const config *c, const field_meta *meta, error *e);
 
 #endif

@@ -23,9 +23,8 @@ int space_check(const char *name, uint64_t bytes, error *e);
 /* The steps whose files count. */
 typedef struct space_steps {
   bool all;
-  int64_t first, last,
-      /* Unless `all`: steps divisible by `every`, after `first`, up to `last`; 0: none. */
-      every;
+  /* Unless `all`: steps divisible by `every`, after `first`, up to `last`; `every` 0: none. */
+  int64_t first, last, every;
   bool begins; /* `first` itself may count too */
   bool ends;   /* the last one counts in any case */
   bool none;   /* in space_move_aside: nothing stays that a run may have written, whatever its steps */

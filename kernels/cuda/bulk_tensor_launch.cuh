@@ -109,7 +109,7 @@ inline row_ends ends_of(const kernel_args *a, int tile_x, const layer_term_rows 
 /* How a launch is cut into jobs. A job is a chunk of at most `planes` planes of a tile. `waves` launches of `size`
  * blocks do the jobs. A tile may have fewer rows than its shape, `tile_y`; then blocks have fewer warps. `close`: a
  * wave does not wait for the last blocks of the one before. Each wave must then fill the device, or a block on a free
- * SM would run ahead of its wave, and both would be miscounted. */
+ * SM would run ahead of its wave and spoil the counts of both waves. */
 struct cutting {
   const stencil::variant *v;
   int tile_y, tiles_x, tiles, chunks, planes, jobs, waves, size;

@@ -73,8 +73,7 @@ inline int ceil_div(long long a, long long b) {
 inline plan plan_chunks(const variant &v, const residency &r, const kernel_args *a, int chunks) {
   /* The cost of the eight planes and of the start, in full planes. */
   const double EXTRA_PLANES[OPERANDS_CLASSES] = {4, 3, 2};
-  /* cost of a plane grows by this part for each plane before it: neighbouring blocks drift apart and share less of
-   * L2 */
+  /* a plane costs this part more for each one before it: neighbouring blocks drift apart and share less of L2 */
   const double DRIFT = 1e-4;
   const double STEP_LATENCY = 1200; /* barrier and load latency of a plane, in points */
   const int planes = a->z_end - a->z_begin;

@@ -1,5 +1,5 @@
-/* The updates of a point of each equation's file, for one kind of number. Whoever includes this has defined vec, vec_*, ISA,
- * and INLINE. With a constant equation the switches vanish. */
+/* The updates of a point of each equation's file, for one kind of number. Whoever includes this file has defined vec,
+ * vec_*, ISA and INLINE. With a constant equation the switches vanish. */
 #include "files.h"
 
 INLINE vec ISA(next)(const enum equation equation, vec stencil, const vec *m, vec u, vec before, vec two) {

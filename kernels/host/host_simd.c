@@ -42,9 +42,8 @@ void host_simd_launch(const host_isa *isa, enum host_form form, const kernel_arg
   const size_t rows = (size_t)PREFETCH_ROWS * a->pitch;
   simd_launch s = {.args = a, .layers = layers, .columns = form == HOST_COLUMNS, .ahead_rows = PREFETCH_ROWS};
   s.large = form != HOST_CACHED && simd_is_large(a);
-  s.around_cache =
-      s.large &&
-      row->levels == 1; /* with more levels, overwritten values have just been read and are in the cache */
+  /* With more levels, the values that are overwritten have just been read and are in the cache. */
+  s.around_cache = s.large && row->levels == 1;
   s.ahead.array[0] = a->in + rows + 4 * a->plane;
   if (row->levels > 1) s.ahead.array[1] = a->out + rows;
   for (int i = 0; i < row->media; i++)

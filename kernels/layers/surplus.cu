@@ -29,7 +29,8 @@ static __device__ __forceinline__ absorb_point row_of(const surplus_args &a, con
   return {c.all.low + (int)(row / of_layers), line < y.lo ? line : s.ny - (int)of_layers + line, 0};
 }
 
-/* The points of a thread: point j is at[j] from the first one's row in fields, and j WARP further in arrays of own points. */
+/* The points of a thread. Point j is at[j] from the first one's row in fields, and j WARP further in arrays of own
+ * points. */
 template <bool WHOLE> struct points {
   static constexpr int AXES = WHOLE ? ABSORB_AXES : 1; /* axes of layers that the points may lie in */
   surplus_run run; /* of the first one; chi and coefficients are of axes but x */

@@ -48,9 +48,9 @@ extern const operation operation_ghosts;
 
 enum { POINTS_MOST = 8 /* along an axis */ };
 
-/* The grid points around a position, and their weights: those that a source there adds to, or a receiver reads. Point i
- * along an axis of n points is first + i, or that less n where it is n or more: a periodic axis goes on at its other end.
- * Along z planes are the slab's, ghosts among them. The weight of a point is (wz wy) wx. */
+/* The grid points around a position, and their weights: those that a source there adds to, or a receiver reads. Point
+ * i along an axis of n points is first + i, or that less n where it is n or more: a periodic axis goes on at its
+ * other end. Planes along z are the slab's, ghosts among them. The weight of a point is (wz wy) wx. */
 typedef struct point_weights {
   int z, y, x;                                             /* the first of the points */
   unsigned char nz, ny, nx;                                /* how many: 1 to POINTS_MOST */

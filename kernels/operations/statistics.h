@@ -146,8 +146,8 @@ STATISTICS_INLINE void statistics_add(partial_statistics *total, const partial_s
 int quantile_percent(int i);
 void quantile_name(int i, char name[8]);
 
-/* Sets the quantiles of the finite values, from their histogram. The values of a bin are taken to lie evenly over it. With n
- * values in `bins` bins of width w / bins from `low` on, and C(i) of them in bins 0 .. i, the p % quantile is
+/* Sets the quantiles of the finite values, from their histogram. The values of a bin are taken to lie evenly over it.
+ * With n values in `bins` bins of width w / bins from `low` on, and C(i) of them in bins 0 .. i, the p % quantile is
  *
  *   low + (b + (t - C(b - 1)) / (C(b) - C(b - 1))) / bins * w,   t = p n / 100, b the first bin with C(b) >= t
  *
