@@ -39,8 +39,8 @@ typedef struct table_part {
   int64_t row, column, rows, columns;
   const double *values; /* valid during the call */
 } table_part;
-/* Gets a table in parts, each number once. All ranks get the same parts, after the shape. It may fail on single
- * ranks. */
+/* Gets a table in parts, each number once. All ranks get the same parts, and know the shape of the table by then. The
+ * sink may fail on single ranks. */
 typedef struct table_sink {
   int (*take)(void *context, const table *t, const table_part *part, error *e);
   void *context;

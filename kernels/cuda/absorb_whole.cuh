@@ -18,7 +18,7 @@ enum {
   WHOLE_MEDIA = 1, /* media of an equation at most: shared memory holds the copies of one */
   /* points of a piece of a layer at least: each piece first reads eight rows that it does not update */
   WHOLE_PIECE = 7,
-  WHOLE_CROSSING = 5, /* points of a piece where layers cross: an iteration takes twice as long there */
+  WHOLE_CROSSING = 5, /* the least points where layers cross: an iteration takes twice as long there */
   WHOLE_ENOUGH = 100  /* blocks: with fewer, layers are cut into pieces, though these read more */
 };
 

@@ -114,7 +114,7 @@ static int statistics_is_finite(float value) {
   return (bits & 0x7F800000u) != 0x7F800000u;
 }
 
-/* Finds the first point of a unit that is not finite; there must be one. */
+/* Finds the first point of a unit that is not finite; UINT64_MAX: there is none. */
 static uint64_t statistics_first_nonfinite(const field_view *f, unit_place u) {
   const float *row = f->points + (size_t)u.z * f->plane + (size_t)u.y * f->pitch;
   for (int y = u.y; y < u.y + u.height; y++, row += f->pitch)
