@@ -185,7 +185,7 @@ static int host_place(device *dev, void *memory, size_t bytes, error *e) {
   if (bytes >= 2 * HUGE_PAGE && !host_memory_huge(memory))
     snprintf(
         dev->warning, sizeof dev->warning,
-        "fields that ranks range got no huge pages (they need Linux 6.1 and free memory): steps are slower");
+        "fields that ranks share got no huge pages (they need Linux 6.1 and free memory): steps are slower");
   return 0;
 }
 
