@@ -15,8 +15,8 @@
 #include "physics/outside.h"
 #include "step/tune.h"
 
-/* The processor time that the batch job or the container may use, in cores. With more threads the system would stop all
- * of them again and again. */
+/* Returns the processor time that the batch job or container may use, in cores. With more threads than that, the system
+ * would stop all threads again and again. */
 static double engine_cores_granted(void) {
   cgroup_limits group;
   cgroup_limits_read("", &group);
@@ -24,7 +24,7 @@ static double engine_cores_granted(void) {
 }
 
 typedef struct node_cores {
-  int threads; /* of this rank: its cores, divided among the ranks that share them, and its part of those `granted` */
+  int threads; /* of this rank: its cores divided among the ranks that share them, and its part of `granted` */
   bool own;    /* false: several ranks run on a core */
   int allowed; /* cores that some rank may use */
 } node_cores;
@@ -53,7 +53,7 @@ static int engine_cores(MPI_Comm node, double granted, node_cores *found, error 
 }
 
 /* If mpirun binds a rank to one core, all its threads run there, which is slow and easy to overlook. Cores that mpirun
- * itself may not use are another's choice: of taskset, a batch job or a container. */
+ * itself may not use were withheld by taskset, a batch job or a container. */
 static void engine_warn_of_idle_cores(device *dev, int allowed, double granted) {
   cpu_set_t parents;
   CPU_ZERO(&parents);
@@ -67,7 +67,7 @@ static void engine_warn_of_idle_cores(device *dev, int allowed, double granted) 
            allowed, cores);
 }
 
-/* Ranks that share a GPU slow each other down. Collective over `node`; dev NULL: it is not open. */
+/* Warns that ranks which share a GPU slow each other down. Collective over `node`; dev NULL: the device is not open. */
 static int engine_warn_of_sharing(MPI_Comm node, device *dev, int ranks, error *e) {
   enum { BYTES = sizeof dev->gpu };
   static const unsigned char none[BYTES];
@@ -153,7 +153,7 @@ int engine_honours(const engine *g, const config *shot, error *e) {
   return why ? FAIL(e, SCHEDULE_IMPOSSIBLE, why) : 0;
 }
 
-/* Finds the kernel that the configuration names, and refuses what the schedule cannot do before anything is loaded. */
+/* Finds the kernel that the configuration names. Before anything is loaded, it refuses what the schedule cannot do. */
 static int engine_find_kernel(engine *g, error *e) {
   const config *c = g->config;
   TRY(kernel_find(c->kernel, physics_form(c), g->dev->table->backend, &g->kernel, e));
@@ -194,7 +194,7 @@ static const float *engine_points(const engine *g, int i) {
   return g->medium[i] ? g->medium[i] + slab_offset(&g->slab, 0, 0, 0) : NULL;
 }
 
-/* Where kernels find the media. */
+/* Tells kernels where the media are. */
 static void engine_point(engine *g) {
   for (int i = 0; i < EQUATION_MEDIA; i++) g->args.medium[i] = engine_points(g, i);
   g->args.terms.density = engine_points(g, MEDIUM_V);
@@ -233,7 +233,7 @@ int engine_write_field(const engine *g, const field_meta *field, const char *pat
 
 typedef struct engine_medium {
   engine *g;
-  int i; /* of the equation's media */
+  int i; /* the number among the equation's media */
 } engine_medium;
 
 /* A field_sink: turns planes of a medium into what kernels read. */
@@ -246,17 +246,17 @@ static int engine_take_medium(void *context, int z, int planes, float *values, e
   return transfer_to_device(&g->transfer, z, planes, values, e);
 }
 
-/* A medium of the model on its way to the device, by several threads. */
+/* A medium of the model, which several threads bring to the device. */
 typedef struct engine_loading {
   engine *g;
   int i;      /* of the media */
-  int ghosts; /* planes on each side that are loaded, too */
+  int ghosts; /* ghost planes on each side, which are loaded too */
   atomic_int next;
-  pthread_mutex_t lock; /* of: */
+  pthread_mutex_t lock; /* guards the next members: */
   error failed;
 } engine_loading;
 
-/* Rows of the model's plane z, as kernels read them, through `row`. */
+/* Brings rows of the model's plane z, as kernels read them, through `row`. */
 static int engine_load_plane(engine_loading *w, int z, float *row, error *e) {
   engine *g = w->g;
   const model *m = &g->physics.model;
@@ -299,8 +299,8 @@ static int engine_load_model(engine *g, int i, error *e) {
   return e->id;
 }
 
-/* For model_target.on_device. A factor is a power of the value, times a number. Values beside own points stay as the
- * first load has left them. */
+/* For model_target.on_device. What kernels read is a power of the value, times a number. Values beside own points stay
+ * as after the first load. */
 static int engine_take_device(void *context, const float *values, bool *taken, error *e) {
   const engine_medium *medium = context;
   const engine *g = medium->g;
@@ -323,7 +323,7 @@ static int engine_take_device(void *context, const float *values, bool *taken, e
   return g->dev->table->sync(g->dev, STREAM_BOUNDARY, e);
 }
 
-/* Reads the range once more, too: engine_reload needs it. */
+/* Reads the range again too, because engine_reload needs it. */
 static int engine_load_medium(engine_medium *m, error *e) {
   engine *g = m->g;
   medium_range *range = &g->physics.medium[m->i];

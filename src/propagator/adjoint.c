@@ -19,12 +19,13 @@ static size_t adjoint_span(const slab *s) {
   return slab_offset(s, s->nz - 1, s->ny - 1, s->nx - 1) - slab_offset(s, 0, 0, 0) + 1;
 }
 
-/* Do slots have ghosts, so that steps can write there? */
+/* Do slots have ghosts, so that steps can write into them? */
 static bool adjoint_whole(const propagator *s) {
   return s->dev->table->backend == BACKEND_CUDA && s->engine->ranks == 1;
 }
 
-/* The number of fields whose slots overlap: with ny = 1 a field has its row where another has ghosts. */
+/* The number of fields whose slots overlap. With ny = 1 on the host, a field's row lies where another field's ghosts
+ * would. */
 static int adjoint_sharing(const propagator *s) {
   const slab *b = &s->engine->slab;
   return s->dev->table->backend == BACKEND_HOST && b->ny == 1 ? (int)slab_rows(b) : 1;
@@ -37,7 +38,7 @@ float *adjoint_slot(const adjoint *a, int64_t slot) {
          (adjoint_whole(a->of) ? slab_offset(s, 0, 0, 0) : 0);
 }
 
-/* Copies own points to the slot of a step. */
+/* Copies a field's own points to the slot of its step. */
 static int adjoint_copy(const adjoint *a, const float *field, int64_t step, int stream, error *e) {
   device *dev = a->stepper.dev;
   const slab *s = a->stepper.slab;
@@ -70,7 +71,7 @@ static int64_t adjoint_limit(const void *self, int64_t step) {
   return step + 1 >= a->begin ? 1 : plan_ahead(&a->plan, step);
 }
 
-/* Copies a field's ghosts into the slots of a segment that lack them. Steps change only ghosts that are images. */
+/* Copies a field's ghosts into those slots of a segment that lack ghosts. Steps change only ghosts that are images. */
 static int adjoint_frame(adjoint *a, const float *field, int stream, error *e) {
   const kernel_args *k = &a->stepper.args;
   const int64_t slots = a->end - a->begin;
@@ -89,7 +90,7 @@ static int adjoint_frame(adjoint *a, const float *field, int stream, error *e) {
   return a->stepper.dev->table->sync(a->stepper.dev, stream, e);
 }
 
-/* Makes the step after this one write into its slot, if it can; else its field is copied. */
+/* Makes the next step write into its slot, if possible; otherwise its field is copied later. */
 static int adjoint_aim(adjoint *a, const float *field, int64_t step, int stream, error *e) {
   stepper *p = a->forward;
   const unsigned can = p->kernel->flags & p->boundary_kernel->flags;
@@ -103,7 +104,8 @@ static int adjoint_aim(adjoint *a, const float *field, int64_t step, int stream,
 static int adjoint_keep(adjoint *a, int64_t step, int stream, error *e) {
   enum plan_tier tier;
   const int64_t left = plan_beside(&a->plan, plan_state(&a->plan, step, &tier) + 1);
-  if (tier == TIER_DEVICE && a->framed > left) a->framed = left; /* the state overwrites the other slots */
+  if (tier == TIER_DEVICE && a->framed > left)
+    a->framed = left; /* the state overwrites the slots from `left` on */
   return states_keep(&a->states, step, a->forward, stream, e);
 }
 
@@ -124,7 +126,7 @@ static void adjoint_settle(adjoint *a) {
 void adjoint_observe(adjoint *a) {
   observers *all = &a->of->observers;
   adjoint_settle(a);
-  for (int i = 0; i < a->most; i++) sources_close(&a->shots[i].residual); /* of other shots */
+  for (int i = 0; i < a->most; i++) sources_close(&a->shots[i].residual); /* residuals of earlier shots */
   a->forward = &a->of->stepper;
   a->from = 0, a->end = propagator_last(a->of) + 1;
   a->begin = plan_segment(&a->plan, a->end - 1);
@@ -132,7 +134,7 @@ void adjoint_observe(adjoint *a) {
       (observer){.self = a, .extra = true, .limit = adjoint_limit, .look = adjoint_look};
 }
 
-/* The latest state that is kept, once the adjoint has done the segment that begins at `end`. */
+/* The step of the latest state that is kept once the adjoint has done the segment that begins at `end`. */
 static int64_t adjoint_latest(const adjoint *a, int64_t end) {
   const plan *p = &a->plan;
   const int64_t part = plan_part(p, end - 1);
@@ -143,7 +145,7 @@ static int adjoint_poll(adjoint *a, error *e) {
   return a->poll ? a->poll(a->context, ++a->polls, e) : 0;
 }
 
-/* Does the steps again that fill the ring buffer with the segment before. */
+/* Repeats the forward steps that fill the ring buffer with the previous segment. */
 static int adjoint_again(adjoint *a, error *e) {
   const int64_t end = a->begin;
   propagator *s = a->of;
@@ -177,7 +179,7 @@ static bool adjoint_can(const stepper *p, const kernel *k) {
          device_runs(p->dev, k, &args);
 }
 
-/* The kernel of the forward steps if it can do adjoint steps, else the first that can. */
+/* Takes the forward steps' kernel if it can do adjoint steps, else the first kernel that can. */
 static int adjoint_kernel(stepper *p, const kernel *of_steps, error *e) {
   p->kernel = adjoint_can(p, of_steps) ? of_steps : NULL;
   for (int i = 0; i < kernel_table_size && !p->kernel; i++)
@@ -226,7 +228,7 @@ size_t adjoint_field_bytes(const propagator *s) {
   return round_up(adjoint_whole(s) ? slab_floats(b) : adjoint_span(b), SLAB_ALIGN) * sizeof(float);
 }
 
-/* Bytes of slots beyond those of their fields: the last slots that overlap may be few. */
+/* Bytes that slots take beyond their fields: the last group of overlapping slots may be incomplete. */
 static size_t adjoint_slack(const propagator *s) {
   const int sharing = adjoint_sharing(s);
   return sharing > 1 ? (size_t)sharing * adjoint_field_bytes(s) : 0;
@@ -255,8 +257,10 @@ int adjoint_open(adjoint *a, propagator *s, const plan *p, char *file, error *e)
   chain_open(&a->chain, g->config, &g->physics, g->files, &g->io);
   if (g->setup.together <= 1)
     a->chain.threads = g->files->access->compressors; /* else each shot has a thread */
-  const halo_setup exchanged = {
-      .dev = s->dev, .slab = &g->slab, .comm = g->comm, .fields = {a->stepper.memory[0], a->stepper.memory[1]}};
+  const halo_setup exchanged = {.dev = s->dev,
+                                .slab = &g->slab,
+                                .comm = g->comm,
+                                .fields = {a->stepper.memory[0], a->stepper.memory[1]}};
   return halo_open(&a->halo, s->halo.name, &exchanged, e);
 }
 
@@ -281,8 +285,9 @@ void adjoint_close(adjoint *a) {
 
 /* --- the residual ----------------------------------------------------------------------------------------------- */
 
-/* Sends each rank the samples of the receivers that it injects, block after block. Receivers near the end of a slab act
- * on the next one too. One rank has a sample's bits, others zeros, so that a reduction by `or` keeps them. */
+/* Sends each rank the samples of the receivers that it injects, block after block. Receivers near the end of a slab
+ * also act on the next slab. One rank has a sample's bits, the others zeros, so that a reduction by `or` keeps the
+ * bits. */
 static int adjoint_spread(adjoint_points *p, const receivers *r, const traces *residual, const engine *g,
                           error *e) {
   enum { BLOCK_FLOATS = 1 << 20 };
@@ -321,7 +326,7 @@ int adjoint_take(adjoint *a, int i, float *residual, double unit, error *e) {
   const problem on = {.slab = &g->files_slab, .config = shot->config, .files = g->files};
   traces all = receivers_traces(r);
   all.x = residual;
-  for (int64_t k = r->rows; k < r->taken; k++) /* of extra steps */
+  for (int64_t k = r->rows; k < r->taken; k++) /* samples of extra steps */
     for (int n = 0; n < r->local; n++) *traces_at(&all, k, n) = 0;
   exact_time_traces(&r->time, &all, true, e);
   TRY(error_agree(e, g->comm));
@@ -351,7 +356,7 @@ static int adjoint_open_residuals(adjoint *a, error *e) {
 
 /* --- steps ------------------------------------------------------------------------------------------------------ */
 
-/* The stream of the adjoint's observers. Where nothing is exchanged it is the steps' stream, which waits for them. */
+/* The stream of the adjoint's observers. Without an exchange it is the steps' own stream, which waits for observers. */
 static int adjoint_stream(const adjoint *a, int stream) {
   return halo_needed(&a->halo) ? stream : STREAM_INTERIOR;
 }
@@ -364,7 +369,7 @@ static int adjoint_look_at_field(void *self, const float *field, int64_t step, i
   const size_t origin = slab_offset(a->stepper.slab, 0, 0, 0);
   const bool own = a->step <= a->of->engine->physics.steps;
   const bool signals = a->of->config->gradient_signals;
-  const int ghosts = signals ? RADIUS : 0; /* these are sampled */
+  const int ghosts = signals ? RADIUS : 0; /* ghosts are sampled too */
   stream = adjoint_stream(a, stream);
   /* On a stream other than the steps', the next step might overwrite mu of the step before while it is read. */
   const bool holds = stream == STREAM_INTERIOR && !signals && !a->image && a->step > a->begin;
@@ -380,7 +385,7 @@ static int64_t adjoint_each(const void *self, int64_t step) {
   return 1;
 }
 
-/* Plans receivers at a shot's sources: their sample k is of adjoint step k. */
+/* Plans receivers at a shot's sources; sample k belongs to adjoint step k. */
 static int adjoint_plan_signals(adjoint *a, int i, error *e) {
   const acquisition *shot = a->of->shots[i];
   const engine *g = a->of->engine;
@@ -431,7 +436,7 @@ static int adjoint_look_back(adjoint *a, error *e) {
   return 0;
 }
 
-/* Sets a field to 0, ghosts and all. */
+/* Sets a field to 0, ghosts included. */
 static int adjoint_clear(adjoint *a, float *field, error *e) {
   a->transfer.field = field;
   return transfer_fill(&a->transfer, -RADIUS, a->stepper.slab->nz + 2 * RADIUS, 0, e);
@@ -452,7 +457,7 @@ static int adjoint_begin(adjoint *a, error *e) {
   return adjoint_open_residuals(a, e);
 }
 
-/* Does adjoint steps down to `step`; the ring buffer has the forward fields down to there. */
+/* Does adjoint steps down to `step`; the ring buffer must hold the forward fields of these steps. */
 static int adjoint_steps(adjoint *a, int64_t step, error *e) {
   stepper *p = &a->stepper;
   while (a->step > step) {

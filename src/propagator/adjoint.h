@@ -12,18 +12,18 @@
 #include "states.h"
 #include "surplus.h"
 
-/* The adjoint at points of a shot: the residual injected there, nu sampled there. */
+/* The points of a shot where the adjoint injects residuals or samples nu. */
 typedef struct adjoint_points {
   sources residual; /* dJ/d(trace), injected; owned, as are the next ones */
   float *values;    /* the residual, as sources_given, in memory of `held` */
   scratch held;
-  receivers at_sources; /* of nu, where the shot's sources are */
+  receivers at_sources; /* sample nu where the shot's sources are */
   double unit;          /* the residual's unit, a power of two; the results are divided by it */
 } adjoint_points;
 
 /* Seconds that the adjoint took. */
 typedef struct adjoint_times {
-  double again, back; /* forward steps done again, adjoint steps */
+  double again, back; /* of forward steps done again; of adjoint steps */
 } adjoint_times;
 
 enum { ADJOINT_FIELDS = EQUATION_STATES + 3 + MEMORIES_MAX };
@@ -35,30 +35,32 @@ typedef struct adjoint {
   halo halo;       /* of mu */
   absorb layers;   /* owned, as are the next two */
   surplus surplus;
-  adjoint_points *shots; /* of each shot, at most `most`; owned */
+  adjoint_points *shots; /* one for each shot, room for `most`; owned */
   int most;
-  injector residuals; /* of all of them, as is the next one; owned */
+  injector residuals; /* injects the residuals of all shots; owned, as is the next one */
   sampler at_sources;
-  /* Device memory, laid out as the field; owned: mu of two steps, and the next ones (NULL: not needed) */
+  /* Device memory, laid out as the field; owned. `fields` lists mu of two steps and the next members (NULL: not
+   * needed). */
   float *fields[ADJOINT_FIELDS];
   int field_count;
   float *gradient, *image, *illumination;
   float *memory[MEMORIES_MAX]; /* of relaxations */
   chain chain;
-  /* Own planes of one shot after those of another (adjoint_bring); owned; or NULL */
+  /* Own planes, shot after shot (adjoint_bring); owned; or NULL */
   float *host[GRADIENT_FIELDS];
-  observers looks; /* of the adjoint steps */
-  states states;   /* and the ring buffer: forward fields, own points as in the field (adjoint_slot), */
-  size_t slot;     /* each of so many floats */
-  /* Of steps `from` to end - 1, fields from `begin` on go into the ring buffer; states are kept before it. */
+  observers looks; /* look at the adjoint steps */
+  states states; /* also holds the ring buffer of forward fields; own points as in the field (adjoint_slot) */
+  size_t slot;   /* floats from one slot of the ring buffer to the next */
+  /* Forward steps run from `from` to end - 1. From `begin` on their fields go into the ring buffer; before it states
+   * are kept. */
   stepper *forward;
   int64_t framed;              /* slots that have their ghosts */
   float *own[EQUATION_STATES]; /* the propagator's memory of its fields */
   int64_t from, begin, end;
-  int64_t step; /* mu is of this step */
+  int64_t step; /* the step of the newest mu */
   adjoint_times times;
-  /* Called after each pass with the number of the call; an error ends the adjoint. The same on every rank. May be
-   * NULL. */
+  /* Called after each pass with the number of the call; an error ends the adjoint. Returns the same on every rank. May
+   * be NULL. */
   int (*poll)(void *context, int64_t count, error *e);
   void *context;
   int64_t polls;
@@ -71,7 +73,7 @@ size_t adjoint_field_bytes(const propagator *of);
 size_t adjoint_bytes(const propagator *of);
 
 /* Takes the memory for the adjoint of an open propagator. `file`: memory for the plan's states in a file, or NULL.
- * Zero-initialise it before. Collective, same error everywhere, as are the functions below. adjoint_close it, also
+ * Zero-initialise `a` before. Collective, same error everywhere, as are the functions below. Call adjoint_close also
  * after a failure. */
 int adjoint_open(adjoint *a, propagator *of, const plan *p, char *file, error *e);
 void adjoint_close(adjoint *a);
@@ -79,41 +81,41 @@ void adjoint_close(adjoint *a);
 /* Makes the propagator keep the states and fields that the adjoint needs. Call it before the first step. */
 void adjoint_observe(adjoint *a);
 
-/* Takes dJ/d(trace as written) of shot i, in `unit`, a power of two. `residual` lies as the shot's own traces do, and is
- * overwritten. Threads may take those of different shots at once where a rank has them alone. */
+/* Takes dJ/d(trace as written) of shot i, in `unit`, a power of two. `residual` is laid out as the shot's own traces,
+ * and is overwritten. A rank without neighbours may take residuals of different shots in several threads at once. */
 int adjoint_take(adjoint *a, int i, float *residual, double unit, error *e);
-/* Does the adjoint steps from the last step to step 0, of the residuals taken. */
+/* Does the adjoint steps of the residuals taken, from the last step to step 0. */
 int adjoint_run(adjoint *a, error *e);
-/* Own point (0, 0, 0) in a slot of the ring buffer. Transfers move whole planes with ghosts. Slots may lack these, so a
- * plane of memory precedes the first slot. */
+/* Returns own point (0, 0, 0) in a slot of the ring buffer. Transfers move whole planes with ghosts. Slots may lack
+ * these, so a plane of memory precedes the first slot. */
 float *adjoint_slot(const adjoint *a, int64_t slot);
 /* After adjoint_run: dJ/dv = (2 / v) W (sum of u^n times the bracket of step n >= 0, - u^0 (nu^0 - nu^1) / m). The last
- * term is of the first step, which begins at rest. 2 / v is left to the chain rule where that follows. */
+ * term comes from the first step, which begins at rest. Where the chain rule follows, it multiplies by 2 / v. */
 int adjoint_sum(adjoint *a, error *e);
-/* Prepares adjoint_planes, once after adjoint_run: copies fields to the host that belong to several shots or need more
+/* Prepares adjoint_planes, once after adjoint_run: copies to the host fields that belong to several shots or need more
  * work. With `initial` it overwrites the propagator's fields. */
 int adjoint_bring(adjoint *a, error *e);
-/* The chain rule from dJ/dv of the steps' velocity to the user's, once for each shot after adjoint_bring; threads as
- * above. */
+/* Applies the chain rule from dJ/dv of the steps' velocity to that of the user's. Call it once for each shot after
+ * adjoint_bring; threads as in adjoint_take. */
 int adjoint_chain(adjoint *a, int i, error *e);
 
-/* Does the configuration want the field? */
+/* Does the configuration ask for the field? */
 bool adjoint_asked(const config *c, enum gradient_field field);
-/* A field of a shot. */
+/* A gradient field of a shot. */
 typedef struct adjoint_field {
   const adjoint *of;
   enum gradient_field field;
-  int i;                    /* of the shot */
+  int i;                    /* number of the shot */
   _Atomic uint32_t largest; /* bits of the greatest magnitude that adjoint_planes has returned, in its unit */
 } adjoint_field;
-/* A field_source of dJ/dv, of dJ/du at step 0 for a run that begins at rest, or of the sum over the steps of u nu or of u^2;
- * `context`: an adjoint_field. */
+/* A field_source; `context` is an adjoint_field. It gives dJ/dv, dJ/du at step 0 of a run that begins at rest, or the
+ * sum over the steps of u nu or u^2. */
 int adjoint_planes(void *context, int z, int planes, float *values, error *e);
-/* A field_measured; `context`: fields, the last of which has `of` NULL. GRADIENT_SMALL where all values of one are too
- * small for float32, but not all 0. */
+/* A field_measured; `context`: a list of fields that ends with `of` NULL. GRADIENT_SMALL where a field is not all 0,
+ * but all its values are too small for float32. */
 int adjoint_measured(void *context, error *e);
-/* dJ/dsignal of each source of shot i: steps x sources, on every rank; the caller frees it. `injected`: with respect to
- * the transformed signals that are injected, extra steps included. */
+/* Finds dJ/dsignal of each source of shot i: steps x sources, on every rank; the caller frees it. `injected`: the
+ * derivative is with respect to the transformed signals as injected, extra steps included. */
 int adjoint_signals(adjoint *a, int i, bool injected, float **signals, error *e);
 
 #endif

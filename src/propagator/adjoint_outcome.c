@@ -12,8 +12,8 @@
 
 /* --- fields on the device ----------------------------------------------------------------------------------------- */
 
-/* Computes W l or, with g, dJ/dv (operation_gradient) into `to`. after: nu of the step after, or another field in its
- * place. Half of a point on a neumann face belongs to its image. */
+/* Computes W l or, with g, dJ/dv (operation_gradient) into `to`. `after` is nu of the step after, or another field in
+ * its place. Half of a point on a neumann face belongs to the point's image. */
 static int adjoint_make(const adjoint *a, const float *g, const float *after, float *to, error *e) {
   const engine *n = a->of->engine;
   const config *c = n->config;
@@ -79,8 +79,8 @@ static int adjoint_ghosts(adjoint *a, error *e) {
   return halo_exchange(&a->halo, p->memory[!p->current], HALO_UNTIMED, true, e);
 }
 
-/* W (nu^0 - (nu^1 + m / 2 L nu^1)) / m, times sigma: the gradient for p. A start at rest adds half of L m lambda^1. For
- * the transpose of the layers: multiply nu^1 by P, apply the forward layers, divide by P. */
+/* W (nu^0 - (nu^1 + m / 2 L nu^1)) / m, times sigma: the gradient for p. A start at rest adds half of L m lambda^1. The
+ * transpose of the layers multiplies nu^1 by P, applies the forward layers, and divides by P. */
 static int adjoint_rest(adjoint *a, error *e) {
   const propagator *s = a->of;
   kernel_args args = a->stepper.args;
@@ -125,13 +125,13 @@ typedef struct adjoint_bringing {
   const adjoint *a;
   enum gradient_field field;
   atomic_int next;
-  pthread_mutex_t lock; /* of: */
+  pthread_mutex_t lock; /* guards the next members: */
   error failed;
 } adjoint_bringing;
 
 enum { BROUGHT = 16 /* planes at a time */ };
 
-/* On the device a plane has a row of each shot; on the host each shot is contiguous. */
+/* On the device a plane has a row for each shot; on the host each shot is contiguous. */
 static int adjoint_bring_planes(const adjoint *a, enum gradient_field field, zrange z, float *values,
                                 error *e) {
   const size_t plane = adjoint_plane(a);
@@ -209,7 +209,7 @@ static float adjoint_float(uint32_t bits) {
   return value;
 }
 
-/* Magnitudes are in the order of their bits, Inf and NaN the greatest. */
+/* Magnitudes have the order of their bits; Inf and NaN are the greatest. */
 static uint32_t adjoint_greatest(const float *values, size_t count) {
   uint32_t greatest = 0;
   for (size_t i = 0; i < count; i++) {
@@ -243,7 +243,7 @@ static int adjoint_state_planes(adjoint_field *f, int z, int planes, float *valu
   return isfinite((float)(unit * (double)adjoint_float(greatest))) ? 0 : adjoint_refuse(f, z, values, e);
 }
 
-/* Float32 has relative accuracy from here on, for sums too. */
+/* From this magnitude on, float32 has its full relative accuracy, in sums too. */
 static const double LEAST = 0x1p-100;
 
 int adjoint_measured(void *context, error *e) {
@@ -254,7 +254,7 @@ int adjoint_measured(void *context, error *e) {
   MPI_TRY(e, mpi_reduce_all(largest, count, MPI_UINT32_T, MPI_MAX, f->of->of->engine->comm));
   for (int i = 0; i < count; i++) {
     const double value = adjoint_unit(&f[i]) * (double)adjoint_float(largest[i]);
-    /* the illumination may be all 0 because squares underflow, though the field leaves an image */
+    /* squares may underflow, so that the illumination is all 0 although the field leaves an image */
     const bool zero = !largest[i] && !(f[i].field == GRADIENT_ILLUMINATION && largest[i - 1]);
     if (!zero && value < LEAST) return FAIL(e, GRADIENT_SMALL, GRADIENT_NAMES[f[i].field].name, value, LEAST);
   }
@@ -275,11 +275,11 @@ int adjoint_planes(void *context, int z, int planes, float *values, error *e) {
   return adjoint_state_planes(f, z, planes, values, e);
 }
 
-/* The transform from injected values to signals. */
+/* The transform of the derivative by injected values into the derivative by signals. */
 typedef struct adjoint_injected {
   const receivers *at; /* the sources */
   double scale;
-  int64_t steps; /* without extra ones */
+  int64_t steps; /* steps without the extra ones */
   float *all;    /* steps x sources */
 } adjoint_injected;
 

@@ -6,12 +6,13 @@
 #include "physics/initial.h"
 
 enum { COPY_REPEATS = 10 };
-static const double COPY_SECONDS = 0.02; /* measure the copy at least this long, if it has repeats left */
-static const size_t COPY_BYTES = (size_t)4 << 30; /* copy no more: a longer copy is no faster */
+static const double COPY_SECONDS = 0.02; /* measure the copy for at least this long, if repeats are left */
+static const size_t COPY_BYTES = (size_t)4 << 30; /* copy at most so much: a longer copy is no faster */
 
 /* --- the field -------------------------------------------------------------------------------------------------- */
 
-/* Copies plane 0, with its ghosts, to all others: on the device, where that takes no time beside a copy of them all to it. */
+/* Copies plane 0, with its ghosts, to all other planes. The copies stay on the device, which is far faster than copies
+ * from the host. */
 static int load_repeat_plane(propagator *p, error *e) {
   const slab *b = &p->engine->slab;
   float *first = p->transfer.field + slab_offset(b, 0, -RADIUS, -RADIUS);
@@ -23,7 +24,7 @@ static int load_repeat_plane(propagator *p, error *e) {
   return 0;
 }
 
-/* Computes the initial field plane by plane, or the first plane where all are alike. */
+/* Computes the initial field plane by plane; where all planes are alike, only the first. */
 static int load_initial(propagator *p, error *e) {
   const slab *b = &p->engine->slab;
   const bool alike = p->config->initial == INITIAL_ZERO ||
@@ -38,7 +39,7 @@ static int load_initial(propagator *p, error *e) {
   return alike && !e->id ? load_repeat_plane(p, e) : e->id;
 }
 
-/* Fills the ghosts beyond the ends of the grid. Fixed ones keep their value for ever; images are computed later. */
+/* Fills the ghosts beyond the ends of the grid. Fixed ghosts keep their value for ever; images are computed later. */
 static int load_outer_ghosts(propagator *p, error *e) {
   const slab *z = &p->engine->slab;
   transfer *t = &p->transfer;
@@ -55,7 +56,7 @@ static int load_images(propagator *p, error *e) {
   return p->dev->table->sync(p->dev, STREAM_BOUNDARY, e);
 }
 
-/* From p, which files and formulas give, to the field, where that is sigma p. Collective, agreed. */
+/* Turns p, which files and formulas give, into the field, where the field is sigma p. Collective, agreed. */
 static int load_sigma(propagator *p, int which, error *e) {
   float *u = stepper_field(&p->stepper, which);
   const kernel_args *a = &p->stepper.args;
@@ -77,7 +78,7 @@ static int load_field(propagator *p, const propagator_input *from, error *e) {
   return load_sigma(p, 0, e);
 }
 
-/* Relaxations and maps remember nothing at first. Collective, agreed. */
+/* Clears the memory of relaxations and maps. Collective, agreed. */
 static int load_memories(propagator *p, error *e) {
   transfer t = p->transfer;
   for (int l = 0; l < MEMORIES_MAX && !e->id; l++)
@@ -88,7 +89,7 @@ static int load_memories(propagator *p, error *e) {
   return error_agree(e, p->engine->comm);
 }
 
-/* Imposes what sources impose at step 0. Collective, agreed. */
+/* Sets the values that sources impose at step 0. Collective, agreed. */
 static int load_imposed(propagator *p, error *e) {
   kernel_args args = p->stepper.args;
   args.out = stepper_field(&p->stepper, 0);
@@ -122,15 +123,15 @@ static int load_copy_field(propagator *p, int to, size_t bytes, int repeats, dou
 
 /* Copies the first field to all others, whose ghosts must hold the same values. Where these are a neighbour's own
  * planes (transport_shared.c), both ranks write the same values, and none continues before all have (error_agree after
- * every copy). A report compares steps with copies on the device: so they are timed here, once for the engine, on all
- * ranks at once, as steps run. */
+ * every copy). The copies are timed here, once for the engine, because a report compares steps with copies. All ranks
+ * copy at once, as in steps. */
 static int load_other_fields(propagator *p, error *e) {
   size_t bytes = slab_floats(&p->engine->slab) * sizeof(float),
          timed = bytes < COPY_BYTES ? bytes : COPY_BYTES;
   double best = 0, seconds, spent = 0;
   for (int i = 1; i < stepper_states(&p->stepper); i++) TRY(load_copy_field(p, i, bytes, 1, &seconds, e));
   if (p->engine->copy_gbs > 0 || !p->engine->setup.profile) return 0;
-  const int each = 5 * seconds < COPY_SECONDS ? 5 : 1; /* behind each other */
+  const int each = 5 * seconds < COPY_SECONDS ? 5 : 1; /* copies in a row */
   for (int i = 0; i < COPY_REPEATS && (i < 2 || spent < COPY_SECONDS); i++) {
     TRY(load_copy_field(p, 1, timed, each, &seconds, e));
     spent += each * seconds;
@@ -140,13 +141,14 @@ static int load_other_fields(propagator *p, error *e) {
   return 0;
 }
 
-/* Are the field, its ghosts and what sources impose at step 0 zeros? Then so is the field before. */
+/* Are the field, its ghosts and the values that sources impose at step 0 all zero? Then the field before is zero
+ * too. */
 static bool load_is_silent(const config *c) {
   const bool zero = c->initial == INITIAL_ZERO || (c->initial == INITIAL_NUMBER && c->initial_number == 0);
   return zero && c->boundary_value == 0 && c->sources_mode != SOURCES_IMPOSE;
 }
 
-/* The field one step before the first; those before it are as the first. */
+/* Reads the field of the step before step 0; fields of still earlier steps equal that of step 0. */
 static int load_previous(propagator *p, const propagator_input *from, error *e) {
   if (p->config->previous == PREVIOUS_REST && load_is_silent(p->config)) return 0;
   if (p->config->previous == PREVIOUS_REST) {
@@ -173,8 +175,8 @@ static int load_first_step(propagator *p, const propagator_input *from, error *e
   return error_agree(e, p->engine->comm);
 }
 
-/* Measuring single steps overwrites the second field, measuring passes of several both: the choice comes before what it
- * overwrites. `from`: NULL: a checkpoint comes later. Collective, agreed. */
+/* Measuring single steps overwrites the second field; measuring passes of several steps overwrites both. So kernels are
+ * chosen before these fields are filled. `from` NULL: a checkpoint comes later. Collective, agreed. */
 static int load_begin(propagator *p, const propagator_input *from, error *e) {
   engine *g = p->engine;
   const bool both = g->most > 1;
@@ -201,7 +203,7 @@ int propagator_start(propagator *p, const propagator_input *from, error *e) {
   return load_first_step(p, from, e);
 }
 
-/* A checkpoint holds all time levels; ghosts are recomputed for the rest. */
+/* A checkpoint holds all time levels of own points; ghosts are recomputed. */
 int propagator_continue(propagator *p, int64_t step, int (*read)(void *context, error *e), void *context,
                         error *e) {
   double seconds;

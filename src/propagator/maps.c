@@ -4,7 +4,7 @@
 #include "kernels/operations/operation.h"
 
 static const double PI = 3.14159265358979323846;
-/* The factor of sums over frequencies until they are written, so that sums over many steps of great fields stay in the
+/* The factor of the frequencies' sums until they are written. It keeps sums of large values over many steps in the
  * range of float32. */
 static const double SCALE = 0x1p-16;
 
@@ -15,8 +15,8 @@ typedef struct maps_window {
   int64_t first, last, every;
 } maps_window;
 
-/* The steps have frequency f at another one, 2 asin(pi f dt) / dt over 2 pi, and a time of its waves earlier: at this
- * part of it. Where traces are corrected for that (exact_time.h), sums of frequencies are too. */
+/* Time steps shift frequency f to 2 asin(pi f dt) / dt over 2 pi, and its waves arrive early: at this part of their
+ * time. Where traces are corrected for that (exact_time.h), sums of frequencies are too. */
 static double maps_part_of_time(const engine *g, const acquisition *a, double f) {
   return a->receivers.time.removed ? exact_time_part(f, g->physics.dt) : 1;
 }
@@ -26,7 +26,7 @@ bool maps_end_with_run(const acquisition *a) {
   return config_frequencies(c) && a->receivers.time.removed && c->maps_from > 0 && !(c->maps_until > 0);
 }
 
-/* The window, in steps, of waves that come at this part of their time. */
+/* The window, in steps, for waves that arrive at `part` of their time. */
 static maps_window maps_window_of(const engine *g, const acquisition *a, double part) {
   const double SLACK = 1e-9; /* of a step: a time is often a product that was rounded */
   const double MOST = 1e18;
@@ -39,13 +39,13 @@ static maps_window maps_window_of(const engine *g, const acquisition *a, double 
   return (maps_window){beyond ? (int64_t)MOST : (from + every - 1) / every * every, (int64_t)until, every};
 }
 
-/* How many of them there are up to `step`. */
+/* How many steps of the window there are up to `step`. */
 static int64_t maps_count(const maps_window *w, int64_t step) {
   const int64_t last = step < w->last ? step : w->last;
   return last < w->first ? 0 : (last - w->first) / w->every + 1;
 }
 
-/* The steps that some map of some shot may take. */
+/* The steps that any map of any shot may need. */
 static maps_window maps_window_of_all(const propagator *p) {
   const acquisition any = {.config = p->config};
   maps_window w = maps_window_of(p->engine, &any, 1);
@@ -81,7 +81,7 @@ static void maps_turn(const engine *g, const acquisition *shot, int64_t step, ma
   }
 }
 
-/* Shots may differ in what frequencies add; else one launch does all. */
+/* Shots may differ in the factors of frequencies, so each then needs a launch; otherwise one launch does all shots. */
 static int maps_apply(const propagator *p, int64_t step, const maps_args *all, error *e) {
   const int times = all->frequencies ? p->count : 1, rows = all->ny / times;
   for (int i = 0; i < times && !e->id; i++) {

@@ -11,7 +11,7 @@ static size_t measure_counts_bytes(const measure *v) {
   return (size_t)v->bins * sizeof(uint64_t);
 }
 
-/* The largest of what is ever on its way from the device at once. */
+/* The most data that ever comes from the device at once. */
 static size_t measure_host_bytes(const measure *v) {
   size_t statistics = measure_planes_bytes(v), counted = measure_counts_bytes(v);
   return statistics > counted ? statistics : counted;
@@ -68,7 +68,7 @@ static int measure_bring(measure *v, void *to, const void *from, size_t bytes, e
   return v->dev->table->copy(v->dev, STREAM_INTERIOR, &(copy_args){to, from, bytes, COPY_TO_HOST}, e);
 }
 
-/* *planes: what a rank's own planes give, in host memory. */
+/* *planes: the statistics of a rank's own planes, in host memory. */
 static int measure_slab(measure *v, partial_statistics **planes, error *e) {
   *planes = v->args.planes;
   if (!v->dev) {
@@ -93,8 +93,8 @@ static int measure_gather_planes(measure *v, const partial_statistics *planes, e
   return 0;
 }
 
-/* Every rank gets all planes and adds them in the same order. A rank that is alone asks nobody: several of its threads may
- * measure. */
+/* Every rank gets all planes and adds them in the same order. A single rank sends no message, so several of its threads
+ * may measure. */
 static int measure_add_planes(measure *v, const partial_statistics *planes, field_statistics *s, error *e) {
   const bool alone = v->slab->ranks == 1;
   if (!alone) TRY(measure_gather_planes(v, planes, e));
@@ -134,7 +134,7 @@ static int measure_count_values(measure *v, field_statistics *s, error *e) {
   return 0;
 }
 
-/* From what the planes of all ranks give. */
+/* Computes the statistics of the field from those of all ranks' planes. */
 static int measure_conclude(measure *v, const partial_statistics *own, bool histogram, field_statistics *s,
                             error *e) {
   TRY(measure_add_planes(v, own, s, e));

@@ -7,15 +7,15 @@ static int64_t plan_count(int64_t steps, int64_t each) {
   return (steps + each - 1) / each;
 }
 
-/* The steps of segment i of a part that memory allows. Beside it lie the states of the segments before, except the one
- * directly before, which is not needed once the ring buffer is filled. */
+/* The steps that memory allows for segment i of a part. The states of earlier segments share that memory, except the
+ * one directly before, which is not needed once the ring buffer is filled. */
 static int64_t plan_steps(const plan *p, int64_t i) {
   const int64_t states = i - 1 - p->inside;
   return (int64_t)floor((p->shared_bytes - (states > 0 ? (double)states * p->need.state : 0)) /
                         p->need.field);
 }
 
-/* The steps of as many segments as it takes to do `most`, if there are so many. */
+/* Counts the segments needed for `most` steps, as far as memory allows. Returns their steps. */
 static int64_t plan_cover(plan *p, int64_t most) {
   const int64_t first = plan_steps(p, 0);
   if (first < 1) return 0;
@@ -28,7 +28,7 @@ static int64_t plan_cover(plan *p, int64_t most) {
 
 /* A segment of a part. */
 typedef struct plan_segment_at {
-  int64_t number, begin, end; /* steps from where the part begins */
+  int64_t number, begin, end; /* steps from the beginning of the part */
 } plan_segment_at;
 
 static plan_segment_at plan_find(const plan *p, int64_t step) {
@@ -38,12 +38,12 @@ static plan_segment_at plan_find(const plan *p, int64_t step) {
   return s;
 }
 
-/* Completes a cut of room, inside and near. False: there are steps that it does not reach. */
+/* Completes a cut whose `shared_bytes`, `inside` and `near` are set. False: no segment fits. */
 static bool plan_cut(plan *p) {
   const int64_t fields = p->need.fields, reach = plan_cover(p, fields);
   if (reach == 0) return false;
   p->parts = plan_count(fields, reach < fields ? reach : fields);
-  p->part = plan_count(fields, p->parts); /* of one length */
+  p->part = plan_count(fields, p->parts); /* all parts have one length */
   p->parts = plan_count(fields, p->part);
   p->cut = plan_cover(p, p->part) - p->part;
   p->again = (double)((p->parts - 1) * (p->part + plan_find(p, p->part - 1).begin) +
@@ -58,7 +58,8 @@ static int64_t plan_smaller(int64_t a, int64_t b) {
   return a < b ? a : b;
 }
 
-/* Divides the states of a cut among the tiers, of which the host has room for `host`, and takes no more memory than it needs. */
+/* Divides the states of a cut among the tiers; the host has room for `host` states. Takes no more memory than
+ * needed. */
 static void plan_place(plan *p, int64_t host) {
   const plan_need *need = &p->need;
   if (p->segments == 1) p->near = p->away = p->inside = p->cut = 0;
@@ -77,7 +78,7 @@ static void plan_place(plan *p, int64_t host) {
   for (int tier = TIER_HOST; tier < PLAN_TIERS; tier++) p->bytes[tier] = (double)p->tier[tier] * need->state;
 }
 
-/* The best cut into at most so many parts, with so many states that are not on the device. A state that leaves the
+/* Finds the best cut into at most `most` parts, with at most `capacity` states off the device. A state that leaves the
  * device passes through a buffer of its size there. */
 static bool plan_fit(plan *best, const plan_need *need, int64_t most, int64_t capacity) {
   const double device = need->budget[TIER_DEVICE] - (capacity > 0 ? need->state : 0);
@@ -96,7 +97,7 @@ static bool plan_fit(plan *best, const plan_need *need, int64_t most, int64_t ca
   return found;
 }
 
-/* States that fit a tier. */
+/* The number of states that fit a tier. */
 static int64_t plan_capacity(const plan_need *need, enum plan_tier tier) {
   const double count = floor(need->budget[tier] / need->state), most = (double)need->fields;
   return count < 0 ? 0 : (int64_t)(count < most ? count : most);

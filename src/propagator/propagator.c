@@ -14,7 +14,7 @@ problem propagator_problem(const propagator *p) {
       .dev = p->dev, .slab = &g->slab, .config = p->config, .files = g->files, .transforms = g->transforms};
 }
 
-/* Rows of a plane that are one shot's. */
+/* Rows of a plane that belong to one shot. */
 static int propagator_rows(const propagator *p) {
   return p->engine->files_slab.ny;
 }
@@ -75,7 +75,7 @@ void propagator_fields(const propagator *p, field_set *f) {
 
 /* --- memory ----------------------------------------------------------------------------------------------------- */
 
-/* The memory of relaxations, and of the pressure while it is saved. */
+/* Takes memory for relaxations, and for the pressure while it is saved. */
 static int propagator_open_memory(propagator *p, size_t bytes, error *e) {
   field_set f;
   propagator_fields(p, &f);
@@ -126,7 +126,7 @@ static int propagator_open_schedule(propagator *p, error *e) {
   return e->id;
 }
 
-/* All that shots after the first ones find. */
+/* Takes all memory that serves later shots too. */
 static int propagator_open_once(propagator *p, error *e) {
   const engine *g = p->engine;
   const bool persistent = g->config->schedule == SCHEDULE_PERSISTENT && g->ranks > 1;
@@ -152,7 +152,7 @@ int propagator_open(propagator *p, error *e) {
 }
 
 void propagator_settle(const propagator *p) {
-  error again = {0}; /* the next call fails with it, too */
+  error again = {0}; /* the next call reports the error too */
   for (int stream = 0; p->open && stream < STREAM_COUNT; stream++)
     p->dev->table->sync(p->dev, stream, &again);
 }
@@ -194,7 +194,7 @@ int propagator_find_pressure(propagator *p, error *e) {
 }
 
 int propagator_bring(const propagator *p, int i, float *field, int z, int planes, float *values, error *e) {
-  transfer t = p->transfer; /* its field is this thread's */
+  transfer t = p->transfer; /* a copy: this thread sets its `field` */
   t.field = field;
   return p->engine->slab.ny > propagator_rows(p) ? transfer_row_to_host(&t, i, z, planes, values, e)
                                                  : transfer_to_host(&t, z, planes, values, e);

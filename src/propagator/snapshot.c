@@ -3,8 +3,8 @@
 #include "device/host_memory.h"
 
 enum {
-  PIECE_BYTES = 4 << 20, /* ghosts on their way to a neighbour must not wait for a whole slab to pass, */
-  PIECES = 64            /* nor a queue of the device be filled */
+  PIECE_BYTES = 4 << 20, /* small pieces, so that a neighbour's ghosts need not wait for a whole slab */
+  PIECES = 64            /* few pieces, so that they do not fill a queue of the device */
 };
 
 int snapshot_open(snapshot *p, device *dev, const slab *slab, int number, error *e) {
@@ -53,7 +53,7 @@ const float *snapshot_floats(snapshot *p, const float *from, size_t floats, erro
   return to;
 }
 
-/* Whole planes, ghosts of rows and padding too, in one piece: from the first ghost of plane 0 on. */
+/* Copies whole planes, with ghosts of rows and padding, from the first ghost of plane 0 on. */
 const float *snapshot_field(snapshot *p, const float *field, error *e) {
   const slab *s = p->slab;
   return snapshot_floats(p, field + slab_offset(s, 0, -RADIUS, -RADIUS), snapshot_field_floats(s), e);
@@ -83,7 +83,7 @@ int snapshot_wait(const snapshot *p, error *e) {
 
 size_t snapshot_limit(int local_ranks) {
   const uint64_t left = host_memory_limits_read().left;
-  if (left == UINT64_MAX) return SIZE_MAX; /* not known: the allocation will tell */
+  if (left == UINT64_MAX) return SIZE_MAX; /* unknown: the allocation may fail */
   const int ranks = local_ranks > 0 ? local_ranks : 1;
   const uint64_t beside = host_memory_beside(ranks);
   return left > beside ? (size_t)((left - beside) / 2 / (uint64_t)ranks) : 0;

@@ -5,8 +5,8 @@
 
 /* --- the parts of a state --------------------------------------------------------------------------------------- */
 
-/* The part of a field in memory that a state holds: of the newest one with its ghosts, layers as a whole. Ghosts of the older one,
- * which no step reads, may be a neighbour's own planes, where that one is a step ahead. */
+/* The part of a field that a state holds: the newest field with ghost planes, the older field without, layers as a
+ * whole. No step reads the older field's ghost planes; they may be planes of a neighbour that is a step ahead. */
 typedef struct states_part {
   float *from;
   size_t bytes;
@@ -37,7 +37,7 @@ size_t states_bytes(const propagator *s) {
   return round_up(bytes, SLAB_ALIGN * sizeof(float));
 }
 
-/* Copies all parts between the fields as *p has them and `state`, which is on the device. */
+/* Copies all parts from the fields of *p to `state`, on the device, or back. */
 static int states_copy(const states *t, const stepper *p, char *state, bool keep, int stream, error *e) {
   const device_table *table = t->of->dev->table;
   field_set f;
@@ -88,7 +88,7 @@ void states_close(states *t) {
   *t = (states){.of = NULL};
 }
 
-/* Where the state at a step is; *away: not on the device. */
+/* Returns the place of the state at a step; *away: it is not on the device. */
 static char *states_at(const states *t, int64_t step, bool *away) {
   enum plan_tier tier;
   const size_t number = (size_t)plan_state(t->plan, step, &tier);

@@ -2,14 +2,14 @@
 #include <string.h>
 #include "base/numbers.h"
 
-/* A range of the memory; NULL `memory`: only counts. */
+/* Takes a range of `memory`; NULL: only counts its bytes. */
 static float *surplus_deal(char *memory, size_t *taken, ptrdiff_t floats) {
   float *at = memory ? (float *)(memory + *taken) : NULL;
   *taken += round_up((size_t)floats, SLAB_ALIGN) * sizeof(float);
   return at;
 }
 
-/* Where the layers are. */
+/* Tells launches where the layers are. */
 static surplus_layers surplus_layers_of(const absorb *layers, const slab *s) {
   surplus_layers l = {.width = layers->args.width, .nx = s->nx, .ny = s->ny, .nz = s->nz};
   memcpy(l.axis, layers->args.axis, sizeof l.axis);
