@@ -78,7 +78,7 @@ static int cli_refuse_long(error *e, const char *given) {
   return cli_refuse(e, "unknown option ", given, hint);
 }
 
-/* Refuses an option where getopt answered '?' or ':'. optopt: its value or letter; 0: an unknown name. */
+/* Refuses an option for which getopt returned '?' or ':'. optopt: the option's value or letter; 0: an unknown name. */
 static int cli_refuse_option(error *e, int answer, const char *given) {
   char name[64] = "";
   if (optopt >= LONG_FIRST) snprintf(name, sizeof name, "--%s", cli_options[optopt - LONG_FIRST].name);
@@ -176,7 +176,7 @@ int cli_parse(cli *c, int argc, char **argv, error *e) {
   cli_getopt_tables(letters, names);
   *c = (cli){.action = CLI_RUN};
   opterr = 0;
-  optind = 0; /* start again: getopt may have been used before */
+  optind = 0; /* restarts getopt, which may have been used before */
   while ((answer = getopt_long(argc, argv, letters, names, NULL)) != -1) {
     if (answer == '?' || answer == ':') return cli_refuse_option(e, answer, argv[optind - 1]);
     const int id = cli_option_of(answer);

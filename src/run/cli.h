@@ -17,7 +17,7 @@ typedef struct cli_option {
   const char *argument; /* NULL: none; in brackets: optional */
   const char *help;
   enum cli_action action;
-  size_t sets; /* where in cli its switch or its argument is; 0: nowhere */
+  size_t sets; /* offset in `cli` of its switch or argument; 0: none */
 } cli_option;
 extern const cli_option cli_options[];
 extern const int cli_option_count;
@@ -33,14 +33,14 @@ typedef struct cli {
   bool quiet, verbose;
   const char *config_file; /* points into argv, as do the overrides */
   int override_count;
-  const char **overrides; /* points into argv's (reordered) array */
+  const char **overrides; /* points into argv, which is reordered */
 } cli;
 
 /* Fills *c from argv, which getopt_long reorders and which must outlive *c. Exit 1 for unknown, missing or malformed
  * arguments. Prints nothing. */
 int cli_parse(cli *c, int argc, char **argv, error *e);
-/* Prints the options and config keys with usage and exit codes, as text or man page; the completion of bash; or as
- * MARKDOWN the config keys alone (docs/CONFIG.md). */
+/* Prints options, config keys, usage and exit codes, as text or man page. BASH prints the completion of bash, MARKDOWN
+ * the config keys alone (docs/CONFIG.md). */
 void cli_help(FILE *to, enum help_form form);
 /* Prints versions, backends, transports and kernels. */
 void cli_version(FILE *to);

@@ -1,5 +1,5 @@
 /* Prints --help and --version. */
-#include <mpi.h> /* for MPI_Get_library_version alone, which may be called before MPI_Init */
+#include <mpi.h> /* only for MPI_Get_library_version, which may be called before MPI_Init */
 #include <string.h>
 #include "cli.h"
 #include "device/device.h"
@@ -91,7 +91,7 @@ void cli_help(FILE *to, enum help_form form) {
 static void cli_print_libraries(FILE *to) {
   char mpi[MPI_MAX_LIBRARY_VERSION_STRING] = "unknown", cuda[64], hdf5[64];
   int length;
-  MPI_Get_library_version(mpi, &length); /* on failure "unknown" stays */
+  MPI_Get_library_version(mpi, &length); /* a failure leaves "unknown" */
   mpi[strcspn(mpi, "\n")] = '\0';
   device_cuda_version(cuda);
   field_io_version(hdf5);

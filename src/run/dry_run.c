@@ -19,7 +19,7 @@ static double dry_run_mib(double bytes) {
 /* The memory that a rank needs, in bytes. */
 typedef struct run_needs {
   double device, pinned;
-  double copies; /* copies for saves: pinned, at most */
+  double copies; /* copies for saves, pinned: the most */
 } run_needs;
 
 static void dry_run_needs(const propagator *p, run_needs *n) {
@@ -67,7 +67,7 @@ static void dry_run_partition(const propagator *p, const shot *s, const run_need
              dry_run_mib(maps_bytes(p)), s->config->output_path, dry_run_mib(maps_file_bytes(s->config)));
 }
 
-/* Logs the phase velocity of waves `of`, with the errors of space and, unless courant is 0, of time. */
+/* Logs the phase velocity of waves `of`, with the errors of the stencil and, unless courant is 0, of the time step. */
 static void dry_run_phase_velocity(const shot *s, const shot_waves *w, double courant, const char *of) {
   const double TOLERATED = 0.01;
   const int order = s->config->space_order;
@@ -142,13 +142,13 @@ static void dry_run_tell_input(const shot *s, const char *dataset) {
            c->nx);
 }
 
-/* A field_sink: reading has checked the values. */
+/* A field_sink that drops the values, since reading has checked them. */
 static int dry_run_take_nothing(void *context, int z, int planes, float *values, error *e) {
   (void)context, (void)z, (void)planes, (void)values, (void)e;
   return 0;
 }
 
-/* Reads the media as a run does, so that a mistake appears before hours in a queue. */
+/* Reads the media as a run does, so that mistakes appear before hours in a queue. */
 static int dry_run_check_fields(const shot *s, error *e) {
   const config *c = s->config;
   if (c->initial == INITIAL_FILE) {
@@ -167,7 +167,7 @@ static int dry_run_check_files(const propagator *p, shot *s, error *e) {
   for (int i = 0; i < EQUATION_MEDIA; i++) {
     double number;
     const char *medium =
-        physics_medium(c, i, &number); /* its values have been read for the stability bound */
+        physics_medium(c, i, &number); /* the values have been read for the stability bound */
     if (medium) dry_run_tell_input(s, medium);
   }
   if (!s->of.from) TRY(dry_run_check_fields(s, e));
@@ -209,7 +209,7 @@ static int dry_run_describe(survey_slot *t, error *e) {
 
 /* --- the other shots of a survey ---------------------------------------------------------------------------------- */
 
-/* The message of the configuration of shot i, to all ranks. */
+/* Sends the configuration of shot i to all ranks. */
 static int dry_run_take(const survey *v, int i, message *m, error *e) {
   const shot_lines *lines = v->job.lines.lines;
   config made;
@@ -223,14 +223,14 @@ static int dry_run_take(const survey *v, int i, message *m, error *e) {
   return message_to_all(m, v->active, e);
 }
 
-/* Checks a shot's own initial field; that of the first shot has been read. */
+/* Checks a shot's own initial field; the first shot's has been read. */
 static int dry_run_check_own(const survey *v, const shot *s, error *e) {
   const config *c = s->config;
   const bool same = strcmp(c->initial_file, v->job.config->initial_file) == 0;
   return c->initial == INITIAL_FILE && !same ? initial_file_read(s, dry_run_take_nothing, NULL, e) : 0;
 }
 
-/* Checks a shot's places, its files, and that the observed traces are its own. */
+/* Checks a shot's positions and files, and that the observed traces belong to the shot. */
 static int dry_run_shot(survey_slot *t, survey_shot *one, error *e) {
   survey *v = t->v;
   shot *s = &one->shot;
@@ -265,7 +265,7 @@ static int dry_run_other(survey *v, int i, warnings *warns, error *e) {
   return error_agree(e, v->active);
 }
 
-/* first: the warnings of the first shot. */
+/* `first`: the warnings of the first shot. */
 static int dry_run_others(survey *v, const warnings *first, error *e) {
   const shot_lines *lines = v->job.lines.lines;
   int count = lines ? lines->count : 0;
@@ -285,7 +285,7 @@ static int dry_run_others(survey *v, const warnings *first, error *e) {
 
 /* --- the whole ---------------------------------------------------------------------------------------------------- */
 
-/* Logs a run's plan: what it would do, and with which resources. */
+/* Logs a run's plan: what the run would do, and with which resources. */
 static int dry_run_first(survey *v, error *e) {
   survey_shot *one = &v->one;
   survey_slot t = {.v = v, .gradient.dry = true};

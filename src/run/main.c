@@ -31,7 +31,7 @@ static char *main_join_command(int argc, char **argv, error *e) {
   return text;
 }
 
-/* Gives the other ranks a copy of a list of rank 0, which they own. Theirs is NULL before. Collective, agreed. */
+/* Gives the other ranks their own copy of rank 0's list. Their list is NULL before. Collective, agreed. */
 static int main_share_list(void **list, size_t count, size_t size, int rank, MPI_Comm comm, error *e) {
   size_t bytes = count * size;
   if (bytes == 0) return 0;
@@ -51,7 +51,7 @@ typedef struct main_survey {
   shot_lines lines;
 } main_survey;
 
-/* Makes the configuration of a run, or of the first shot of a survey, which also checks the keys of no shot. */
+/* Makes the configuration of a run, or of a survey's first shot. It also checks the keys that belong to no shot. */
 static int main_make_config(config *c, const cli *options, main_survey *s, error *e) {
   const char *file = config_shots(s->given);
   if (!file) return config_make(c, s->given, NULL, e);
@@ -68,7 +68,7 @@ static int main_make_config(config *c, const cli *options, main_survey *s, error
 static int main_read_config(config *c, const cli *options, main_survey *s, error *e) {
   static const char KEY[] = "report.file=";
   const size_t count = (size_t)options->override_count,
-               available = CONFIG_TEXT + sizeof KEY; /* for one too long */
+               available = CONFIG_TEXT + sizeof KEY; /* room for a text that is too long */
   const char **all = malloc((count + 1) * sizeof *all + available), **more = all;
   if (!all) return FAIL(e, OUT_OF_MEMORY, (count + 1) * sizeof *all + available, "the configuration");
   if (options->report_file) {
@@ -92,7 +92,8 @@ static int main_load_config(config *c, const cli *options, main_survey *s, int r
   if (rank == 0) main_read_config(c, options, s, e);
   TRY(error_agree(e, comm));
   config shared = *c;
-  shared.sources = NULL, shared.receiver_positions = NULL; /* rank 0's memory, which others must not free */
+  shared.sources = NULL,
+  shared.receiver_positions = NULL; /* rank 0's pointers, which other ranks must not free */
   MPI_TRY(e, MPI_Bcast(&shared, (int)sizeof shared, MPI_BYTE, 0, comm));
   if (rank != 0) *c = shared;
   TRY(main_share_list((void **)&c->sources, (size_t)c->source_count, sizeof *c->sources, rank, comm, e));
@@ -139,7 +140,7 @@ static int main_job(int argc, char **argv, const cli *options, MPI_Comm comm, er
     files_close(&f);
     log_close(&log, e);
     error_agree(e, comm);
-    stop_answered(); /* mpirun sends SIGTERM where another rank is first to exit with a code that is not 0 */
+    stop_answered(); /* mpirun sends SIGTERM when another rank has exited first, with a code other than 0 */
   }
   free(command);
   config_free(c);
@@ -150,8 +151,8 @@ static int main_job(int argc, char **argv, const cli *options, MPI_Comm comm, er
 }
 
 /* On one node Open MPI needs no network, and trying all networks takes 0.3 s. A process without a launcher needs no
- * daemon, which takes 0.5 s. It does not need the folder in TMPDIR either, which a process that ends removes while
- * another begins. An MPI that reads GPU memory may need a network for that. */
+ * daemon, which takes 0.5 s. It does not need the folder in TMPDIR either, which one process may remove at its end
+ * while another begins. An MPI that reads GPU memory may need a network to do so. */
 static void main_spare_networks(int started) {
   bool reads_gpus = false;
 #if defined(MPIX_CUDA_AWARE_SUPPORT)
@@ -166,18 +167,19 @@ static void main_spare_networks(int started) {
   setenv("OMPI_MCA_btl", started > 1 ? "^openib,ofi,uct,usnic" : "self", 0);
 }
 
-/* Starts MPI. *comm: all ranks, as a communicator of our own: messages of libraries cannot mix with halos. */
+/* Starts MPI. *comm: the program's own communicator of all ranks, so that messages of libraries cannot mix with
+ * halos. */
 static int main_start_mpi(MPI_Comm *comm, error *e) {
   const int started = launcher_ranks();
   int provided, size;
-  /* A rank that waits in MPI must not spin: its worker threads compute on the same cores. With one core a rank this
-   * makes steps on the host device 2.4 times as fast. */
+  /* A rank that waits in MPI must not spin, because its worker threads compute on the same cores. With one core a rank,
+   * steps on the host device become 2.4 times as fast. */
   setenv("OMPI_MCA_mpi_yield_when_idle", "1", 0);
   /* Open MPI's components for shared file pointers overrun their buffer, or hang, where a path has more than some 240
    * characters. HDF5 needs none of them. */
   setenv("OMPI_MCA_sharedfp", "^sm,lockedfile", 0);
-  /* NCCL: NVLink multicast serves reductions only, and takes memory and time to set up. Set here, since other threads
-   * may read the environment later. */
+  /* NCCL's NVLink multicast serves reductions only, and takes memory and time to set up. The variable is set here,
+   * since other threads may read the environment later. */
   setenv("NCCL_NVLS_ENABLE", "0", 0);
   /* Open MPI queries the node through hwloc. Nothing reads its list of GPUs, which takes 70 ms. */
   setenv("HWLOC_COMPONENTS", "-cuda,-nvml,-opencl,-gl", 0);
@@ -205,8 +207,8 @@ static int main_print_only(const cli *options, error *e) {
   return error_exit_code(e->id);
 }
 
-/* Occupies those of the descriptors 0 to 2 that the caller has closed. Else a file opened later would get such a
- * number, and the log would go there. Writing to them fails, which the log reports. */
+/* Opens those of descriptors 0 to 2 that the caller has closed. Else a file opened later would get such a number, and
+ * the log would go into it. Writing to these descriptors fails, which the log reports. */
 static void main_hold_descriptors(void) {
   int fd;
   do fd = open("/dev/null", O_RDONLY);
@@ -229,7 +231,7 @@ int main(int argc, char **argv) {
   main_hold_descriptors();
   main_make_room();
   thread_flush_subnormals();
-  signal(SIGPIPE, SIG_IGN); /* a reader who closes the log does not end the run */
+  signal(SIGPIPE, SIG_IGN); /* a reader that closes the log must not end the run */
   cli_parse(&options, argc, argv, &e);
   if (!e.id && options.action != CLI_RUN) return main_print_only(&options, &e);
   stop_begin();
@@ -237,7 +239,7 @@ int main(int argc, char **argv) {
   launcher_take_card();
   MPI_Comm comm = MPI_COMM_NULL;
   if (!main_start_mpi(&comm, &e) && !e.id) main_job(argc, argv, &options, comm, &e);
-  if (e.id && first) error_print(&e, options.verbose); /* one rank prints, usage errors too */
+  if (e.id && first) error_print(&e, options.verbose); /* one rank prints errors, usage errors too */
   main_end_mpi(&comm);
   return error_exit_code(e.id);
 }

@@ -1,4 +1,4 @@
-/* A run, a benchmark, or the tests of a gradient, on the same driver. */
+/* A run, a benchmark and the tests of a gradient, which use the same driver. */
 #include "run.h"
 #include <inttypes.h>
 #include <math.h>
@@ -8,7 +8,7 @@
 #include "step/prove.h"
 #include "survey/verify.h"
 
-/* Too large for a small stack. */
+/* On the heap, since it is too large for a small stack. */
 typedef struct run_memory {
   config c;
   survey v;
@@ -26,18 +26,18 @@ survey_job run_job(const job *j, const config *c) {
 
 /* --- a benchmark ------------------------------------------------------------------------------------------------- */
 
-/* Steps that a benchmark does before it times. */
+/* Steps that a benchmark does before it begins to time. */
 static int64_t run_warm_up(int64_t steps) {
   return steps < 10 ? steps : 10;
 }
 
-/* Changes a configuration to that of a benchmark. The field is random, so that no cache or hardware has an easy
- * case. */
+/* Turns a configuration into a benchmark's. The field is random, so that its values are no easy case for the
+ * hardware. */
 static void run_time_config(config *timed, int64_t steps) {
   timed->timed = true;
   timed->initial = INITIAL_RANDOM, timed->previous = PREVIOUS_REST;
   timed->output_every = timed->check_every = 0;
-  timed->output_final = true; /* without a remark, since it saves nothing */
+  timed->output_final = true; /* avoids a warning, since a benchmark saves nothing */
   timed->steps = run_warm_up(steps) + steps;
   timed->end_time = timed->maps_from = timed->maps_until = 0;
   timed->gradient_observed[0] = timed->gradient_residual[0] = '\0';
@@ -72,7 +72,7 @@ static int run_benchmark(const job *j, survey_slot *t, error *e) {
 
 /* --- how long a run takes ------------------------------------------------------------------------------------------ */
 
-/* Does so many steps, and sets b->loop to their time, which is the same on every rank. */
+/* Does `steps` steps, and sets b->loop to their time, which is the same on every rank. */
 static int run_time(batch *b, int64_t steps, error *e) {
   stepper *p = &b->p.stepper;
   const MPI_Comm comm = b->p.engine->comm;
@@ -88,7 +88,7 @@ static int run_time(batch *b, int64_t steps, error *e) {
   return 0;
 }
 
-/* Times about two seconds of steps, estimated from the first few, at most those that are left. */
+/* Times about two seconds of steps, whose number the first few steps tell; at most the steps that are left. */
 static int run_sample(batch *b, error *e) {
   const double SECONDS = 2;
   const int64_t steps = b->p.engine->physics.steps, few = run_warm_up(steps);
@@ -139,7 +139,7 @@ int run_estimate(const job *j, const survey *v, int64_t steps, double *seconds, 
 
 /* --- the whole --------------------------------------------------------------------------------------------------- */
 
-/* --verify-gradient: no file but the gradient's. */
+/* --verify-gradient: writes no file except the gradient's. */
 static int run_verify(const job *j, survey_slot *t, error *e) {
   const shot *s = t->batch.shots[0];
   TRY(shot_make_folders(s, true, false, e));

@@ -81,7 +81,7 @@ static void fingerprint_add_physics(FILE *to, const shot *s) {
   fingerprint_add_key(to, "[equation] space_order", "%d", c->space_order);
 }
 
-/* Earlier versions knew linear only, and on points the two are one: so linear has no key. */
+/* `linear` has no key: earlier versions had no other interpolation, and on grid points both are equal. */
 static void fingerprint_add_interpolation(FILE *to, const char *key, enum interpolation_kind how,
                                           bool between) {
   if (how == INTERPOLATION_SINC && between) fingerprint_add_key(to, key, "sinc");
@@ -97,11 +97,11 @@ static void fingerprint_add_named(FILE *to, const config *c, const sources *all)
                         all->uses[i].rows == WAVELET_TIMES ? " with times" : "", s->f0, s->t0, s->amplitude);
     snprintf(key, sizeof key, "[source.%d] on a neumann face", s->number);
     if (sources_mirrored(c, s))
-      fingerprint_add_key(to, key, "weights are divided by 1/2"); /* as they once were not */
+      fingerprint_add_key(to, key, "weights are divided by 1/2"); /* earlier versions did not */
   }
 }
 
-/* `rows`: of the signals those that its steps have felt. */
+/* `rows`: the samples of signals that the steps so far have used. */
 static void fingerprint_add_sources(FILE *to, const config *c, const sources *all, int64_t rows) {
   const source_set *set = &all->set;
   const bool imposed = c->sources_mode == SOURCES_IMPOSE;
@@ -153,7 +153,7 @@ char *fingerprint_make(const shot *s, int64_t step, error *e) {
   fingerprint_add_key(to, "[grid] dx dy dz", "%.17g %.17g %.17g", c->dx, c->dy, c->dz);
   fingerprint_add_key(to, "[grid] origin", "%.17g %.17g %.17g", c->origin[0], c->origin[1], c->origin[2]);
   fingerprint_add_key(to, "[equation] type", "%s", equation_name(c->equation));
-  fingerprint_add_boundaries(to, c); /* before media, which may go on beyond */
+  fingerprint_add_boundaries(to, c); /* before media, which layers outside may extend */
   fingerprint_add_physics(to, s);
   const int64_t felt = r->time.removed ? wavelet_reach(wavelet_end(step)) : step;
   fingerprint_add_sources(to, c, &s->at.sources, felt + (c->sources_mode == SOURCES_IMPOSE));
@@ -161,7 +161,7 @@ char *fingerprint_make(const shot *s, int64_t step, error *e) {
   if (config_has_maps(c)) fingerprint_add_maps(to, s);
   if (r->time.removed)
     fingerprint_add_key(to, FINGERPRINT_DISPERSION,
-                        "removed, from amplitudes of fields too"); /* as they once were not */
+                        "removed, from amplitudes of fields too"); /* earlier versions did not */
   if (fclose(to) == 0) return text;
   free(text);
   FAIL(e, OUT_OF_MEMORY, bytes, "the fingerprint of the run");

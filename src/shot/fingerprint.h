@@ -1,4 +1,4 @@
-/* The fingerprint of a run: what it must share with the checkpoint it goes on from. */
+/* The fingerprint of a run: a restart needs a checkpoint with the same one. */
 #ifndef STENCIL_FINGERPRINT_H
 #define STENCIL_FINGERPRINT_H
 
@@ -8,7 +8,7 @@
 /* The key of a run that removes dispersion from its traces. */
 #define FINGERPRINT_DISPERSION "[time] dispersion"
 
-/* checkpoint_meta.keys of a shot that has done `step` steps; to be freed. NULL after a failure. */
+/* Returns checkpoint_meta.keys of a shot that has done `step` steps; the caller frees it. NULL after a failure. */
 char *fingerprint_make(const shot *s, int64_t step, error *e);
 
 #endif

@@ -1,5 +1,6 @@
-/* How much of a field's energy is in short waves along an axis: the points of each plane across it are summed with random
- * weights, so that none cancel. On average over the weights the spectrum of the sums is the field's. It takes one pass. */
+/* Finds the part of a field's energy in short waves along an axis. The points of each plane across the axis are summed
+ * with random weights, so that waves do not cancel. On average over the weights the spectrum of the sums is the
+ * field's. The field is read once. */
 #include "initial_file.h"
 #include <math.h>
 #include <pthread.h>
@@ -8,9 +9,9 @@
 #include "base/numbers.h"
 
 enum {
-  SETS = 2,   /* of random weights: their mean counts */
-  REACH = 12, /* points to each side that tell whether a wave is short */
-  RIM = 4,    /* points at an end that do not count: a wave may bend there */
+  SETS = 2,   /* sets of random weights: results are the mean over them */
+  REACH = 12, /* points to each side that the filter for short waves uses */
+  RIM = 4,    /* points at an end that do not count, since waves may bend there */
 };
 static const double PI = 3.14159265358979323846;
 
@@ -22,12 +23,12 @@ typedef struct initial_file {
   field_sink *sink;
   void *context;
   int points[3];              /* x y z, of the grid given */
-  int before[3];              /* points of the computation before these */
-  initial_file_sets *sums[3]; /* points[axis] along each; owned: one array, sums[0] */
+  int before[3];              /* points of the computation before the given ones */
+  initial_file_sets *sums[3]; /* points[axis] sums along each axis; owned; all lie in one array, sums[0] */
   pthread_mutex_t lock;       /* of the sums along x and y */
 } initial_file;
 
-/* From -1 to 1. */
+/* A random number from -1 to 1. */
 static initial_file_sets initial_file_weights(int axis, int index) {
   initial_file_sets weights = {0};
   const uint64_t bits = mix64((uint64_t)index * 3 + (uint64_t)axis);
@@ -35,7 +36,7 @@ static initial_file_sets initial_file_weights(int axis, int index) {
   return weights;
 }
 
-/* Adds a plane to sums along x and y, and to its own. weights: of each x. */
+/* Adds a plane to the sums along x and y, and to *own, the sum of the plane. weights: one set for each x. */
 static void initial_file_add_plane(initial_file_sets *own, const float *u, int z, const initial_file *r,
                                    initial_file_sets *along, const initial_file_sets *weights) {
   const initial_file_sets of_z = initial_file_weights(2, z);
@@ -75,7 +76,7 @@ static int initial_file_take(void *context, int z, int planes, float *values, er
   return r->sink(r->context, z, planes, values, e);
 }
 
-/* Number i of n; beyond the ends they go on as their point reflection. */
+/* Number i of n; beyond an end the numbers continue as their point reflection. */
 static initial_file_sets initial_file_beyond(const initial_file_sets *u, int n, int i) {
   if (i < 0) return 2 * u[0] - u[-i];
   if (i < n) return u[i];

@@ -33,7 +33,7 @@ static int misfit_check_times(const misfit *m, const shot *s, error *e) {
   return e->id;
 }
 
-/* Receivers or sources of the run, and where their places are in the file. */
+/* Receivers or sources of the run, and the dataset with their positions. */
 typedef struct misfit_places {
   const char *name, *what;
   int count;
@@ -62,22 +62,22 @@ static int misfit_check_places(misfit_places p, const shot *s, const char *datas
   return e->id;
 }
 
-/* The unit in which a residual of this greatest magnitude is less than 1. */
+/* The unit in which a residual of greatest magnitude `most` is less than 1. */
 static double misfit_unit(double most) {
   int exponent;
   frexp(most, &exponent);
   return ldexp(1, exponent);
 }
 
-/* Its array, laid out as the traces. */
+/* The array of `held`, laid out as the traces. */
 static traces misfit_traces(const misfit *m) {
   traces t = receivers_traces(m->of);
   t.x = m->held.memory;
   return t;
 }
 
-/* Checks a part of the dataset, which every rank does alike, and keeps this rank's receivers of it, once they have a
- * place. */
+/* Checks a part of the dataset, as every rank does. Once memory is taken, keeps the samples of this rank's
+ * receivers. */
 static int misfit_take(void *context, const table *t, const table_part *p, error *e) {
   misfit *m = context;
   const receivers *r = m->of;
@@ -99,11 +99,11 @@ static int misfit_take(void *context, const table *t, const table_part *p, error
   return 0;
 }
 
-/* The same for weights: one a sample, or one a trace. */
+/* Does the same for weights: one a sample, or one a trace. */
 static int misfit_take_weights(void *context, const table *t, const table_part *p, error *e) {
   const misfit *m = context;
   const receivers *r = m->of;
-  const bool each = t->columns < r->count || (r->count == 1 && t->rows == 1); /* one of each trace */
+  const bool each = t->columns < r->count || (r->count == 1 && t->rows == 1); /* one a trace */
   traces all = receivers_traces(r);
   all.x = m->weights.memory;
   if (each && t->rows != r->count)
@@ -184,7 +184,7 @@ int misfit_open(misfit *m, const shot *s, const char *dataset, misfit_use use, e
   return misfit_read_weights(m, s, use.dry, e);
 }
 
-/* Words that this program does not write do not count. */
+/* Words that this program does not write are ignored. */
 int misfit_check_origin(const misfit *m, const shot *s, error *e) {
   const receivers *r = m->of;
   const char *dataset = m->dataset;
@@ -199,7 +199,7 @@ int misfit_check_origin(const misfit *m, const shot *s, error *e) {
   return 0;
 }
 
-/* The weight of a float of this rank's traces, `all`; 0 where no datum is. */
+/* The weight of a float of this rank's traces, `all`; 0 where there is no datum. */
 static double misfit_difference(const misfit *m, const traces *all, int64_t i) {
   return isnan(m->observed[i]) ? 0 : (double)all->x[i] - (double)m->observed[i];
 }
@@ -255,7 +255,7 @@ static void misfit_arrange(const receivers *r, traces own, float *dense, bool ba
     }
 }
 
-/* Asks the caller of the first rank, with the traces of all. */
+/* Calls the first rank's misfit_caller with the traces of all ranks. */
 static int misfit_ask(misfit *m, const shot *s, error *e) {
   const receivers *r = m->of;
   const int64_t shape[2] = {r->rows, r->count}, values = r->rows * r->count;
@@ -263,7 +263,7 @@ static int misfit_ask(misfit *m, const shot *s, error *e) {
   double most = 0;
   float *dense;
   TRY(ALLOC(e, dense, 2 * values, "the traces of a misfit"));
-  misfit_arrange(r, receivers_traces(r), dense, false, 1); /* other ranks' are 0 */
+  misfit_arrange(r, receivers_traces(r), dense, false, 1); /* traces of other ranks are 0 */
   error_from_mpi(e, mpi_reduce_all(dense, (int)values, MPI_UINT32_T, MPI_BOR, comm), "MPI_Allreduce");
   if (!e->id && s->engine->rank == 0)
     m->caller->find(m->caller->context, s->config->output_path, dense, shape, &m->value, dense + values, e);

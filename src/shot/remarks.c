@@ -1,4 +1,4 @@
-/* Warnings of probable mistakes in a configuration, above all of runs in which nothing can happen. */
+/* Warns of probable mistakes in a configuration, above all of runs in which nothing can happen. */
 #include <inttypes.h>
 #include <limits.h>
 #include <math.h>
@@ -9,7 +9,7 @@
 #include "base/stop.h"
 #include "acquisition/place.h"
 
-static const double REMARKS_JUMP = 0.01; /* of a wavelet's peak: a smaller one does no harm */
+static const double REMARKS_JUMP = 0.01; /* part of a wavelet's peak: a smaller jump does no harm */
 
 static void remarks_gaussian(const shot *s) {
   const config *c = s->config;
@@ -23,7 +23,7 @@ static void remarks_gaussian(const shot *s) {
       center[0], center[1], center[2], "xyz"[axis], ends[0], ends[1]);
 }
 
-/* Does the field hold a point of this place at 0? */
+/* Does a dirichlet face hold the field at this position at 0? */
 static bool remarks_held(const config *c, const double position[3]) {
   for (int face = 0; face < FACE_COUNT; face++) {
     const config_axis a = config_axis_of(c, face / 2);
@@ -34,7 +34,7 @@ static bool remarks_held(const config *c, const double position[3]) {
   return false;
 }
 
-/* Does source i emit anything? A period after its peak a wavelet is over. */
+/* Does source i emit anything? A wavelet is over one period after its peak. */
 static bool remarks_sounds(const shot *s, int i) {
   const config *c = s->config;
   if (remarks_held(c, s->at.sources.positions[i])) return false;
@@ -44,7 +44,7 @@ static bool remarks_sounds(const shot *s, int i) {
   return from->amplitude != 0 && from->t0 > -1 / from->f0;
 }
 
-/* Logs how many sources emit nothing, and the first of them. Returns how many emit something. */
+/* Logs the number of sources that emit nothing, and the first of them. Returns the number of the others. */
 static int remarks_silent(const shot *s) {
   const config *c = s->config;
   int silent = 0, first = 0;
@@ -66,12 +66,12 @@ static int remarks_silent(const shot *s) {
   return s->at.sources.count - silent;
 }
 
-/* How many wavelets there are: of each [source.N], then one for all of [sources], of the greatest signal. */
+/* The number of wavelets: one for each [source.N], then one for all of [sources], whose greatest signal counts. */
 static int remarks_wavelets(const shot *s) {
   return s->config->source_count + (s->at.sources.set.count > 0);
 }
 
-/* Where a wavelet is given, for messages. */
+/* Names the key that gives a wavelet, for messages. */
 enum { REMARKS_NAME = CONFIG_TEXT + 64 };
 static const char *remarks_name(const shot *s, int wavelet, char name[REMARKS_NAME]) {
   const config *c = s->config;
@@ -83,7 +83,7 @@ static const char *remarks_name(const shot *s, int wavelet, char name[REMARKS_NA
   return name;
 }
 
-/* s: about when a source begins, one period before its peak. A wavelet of a file may begin at once. */
+/* About when a source begins, s: one period before its peak. A file's wavelet may begin at once. */
 static double remarks_begin(const shot *s, int source) {
   const config *c = s->config;
   const source_config *from = &c->sources[source];
@@ -92,7 +92,7 @@ static double remarks_begin(const shot *s, int source) {
                                        : fmax(0, from->t0 - 1 / from->f0);
 }
 
-/* Is the field 0 unless sources change that? */
+/* Would the field stay 0 without sources? */
 static bool remarks_at_rest(const config *c) {
   const bool zero = c->initial == INITIAL_ZERO || (c->initial == INITIAL_NUMBER && c->initial_number == 0) ||
                     (c->initial == INITIAL_GAUSSIAN && c->gaussian_amplitude == 0);
@@ -102,7 +102,7 @@ static bool remarks_at_rest(const config *c) {
   return true;
 }
 
-/* m: the shortest way from one place to another, which leads across the faces of periodic axes, too. */
+/* The shortest distance between two positions, m, also across the faces of periodic axes. */
 static double remarks_distance(const config *c, const double from[3], const double to[3]) {
   double d[3];
   for (int axis = 0; axis < 3; axis++) {
@@ -113,7 +113,7 @@ static double remarks_distance(const config *c, const double from[3], const doub
   return hypot(hypot(d[0], d[1]), d[2]);
 }
 
-/* s: about when the first wave comes to a place; INFINITY without sources. */
+/* About when the first wave arrives at a position, s; INFINITY without sources. */
 static double remarks_arrival(const shot *s, const double place[3]) {
   const config *c = s->config;
   double first = INFINITY;
@@ -125,8 +125,8 @@ static double remarks_arrival(const shot *s, const double place[3]) {
   return first;
 }
 
-/* Part of the loop that a sample of the receivers between points takes, about, of the steps between two: it brings the field
- * around them from memory, once, and reads the points of each from a cache, five times as fast as a step reads memory
+/* About which part of the step loop sampling takes, for receivers between points. A sample brings the field around them
+ * from memory once. It reads each receiver's points from a cache, five times as fast as a step reads memory
  * (docs/PERFORMANCE.md). */
 static double remarks_sampling(const shot *s) {
   const double CACHES = 5, ROW = 96; /* bytes of the lines that 8 points lie on, on average */
@@ -217,14 +217,14 @@ static void remarks_layers(const shot *s) {
 
 /* --- wavelets --------------------------------------------------------------------------------------------------- */
 
-/* Is there another source whose remark would be that of source i, of the same file? */
+/* Returns text that tells how many more sources a remark is true of; empty for one source. */
 static const char *remarks_more(int sources, char text[48]) {
   text[0] = 0;
   if (sources > 1) snprintf(text, 48, "; so for %d more source%s", sources - 1, sources > 2 ? "s" : "");
   return text;
 }
 
-/* Logs of the first source whose table does not cover the run where it is 0. */
+/* Warns of the first source whose table does not cover the run: outside the table the source is 0. */
 static void remarks_uncovered(const shot *s) {
   const config *c = s->config;
   const physics *p = &s->engine->physics;
@@ -249,7 +249,7 @@ static void remarks_uncovered(const shot *s) {
            remarks_more(count, more));
 }
 
-/* Logs of the first source whose pulse is as long as dt makes it. */
+/* Warns of the first source whose pulse has a length that depends on dt = auto. */
 static void remarks_stretched(const shot *s) {
   char more[48], name[REMARKS_NAME];
   int first = -1, count = 0;
@@ -262,7 +262,7 @@ static void remarks_stretched(const shot *s) {
            remarks_name(s, first, name), s->engine->physics.dt, remarks_more(count, more));
 }
 
-/* Logs of the first source that begins with a jump. */
+/* Warns of the first source that begins with a jump. */
 static void remarks_abrupt(const shot *s) {
   const config *c = s->config;
   char more[48], cure[64] = "let its table begin near 0", name[64] = "[sources] signals start";
@@ -301,7 +301,7 @@ static void remarks_cut(const shot *s) {
   }
 }
 
-/* Logs of sources that are strongest where losses follow no law. */
+/* Warns of sources whose dominant frequency lies outside the band in which losses follow their law. */
 static void remarks_band(const shot *s) {
   const double TURN = 2 * M_PI, ROUNDED = 1e-6;
   const loss_law *law = &s->engine->physics.model.law;
@@ -321,7 +321,7 @@ static void remarks_band(const shot *s) {
         first, law->lowest / TURN, law->highest / TURN, remarks_more(count, more));
 }
 
-/* Not for one mechanism: docs/CONFIG.md says how accurate it is. */
+/* Warns of an inaccurate fit of the losses. docs/CONFIG.md says how accurate a single mechanism is. */
 static void remarks_fit(const shot *s) {
   const double MUCH = 0.05;
   const model *m = &s->engine->physics.model;
@@ -332,11 +332,11 @@ static void remarks_fit(const shot *s) {
 
 /* --- resolution ------------------------------------------------------------------------------------------------- */
 
-/* Waves of so many points per wavelength, or more, travel nearly as they should. */
+/* Waves with at least so many points per wavelength travel nearly at the right velocity. */
 static const double REMARKS_POINTS = 4;
 
 static bool remarks_resolved(double points) {
-  return points >= REMARKS_POINTS * (1 - 1e-3); /* rounded, it is as many */
+  return points >= REMARKS_POINTS * (1 - 1e-3); /* the slack is for rounding */
 }
 
 bool shot_find_waves(const shot *s, shot_waves *w) {
@@ -356,7 +356,7 @@ static void remarks_resolution(const shot *s, const shot_waves *w) {
   const physics *p = &s->engine->physics;
   char column[SOURCES_COLUMN];
   if (sources_highest(&s->at.sources, s->config, column) > w->highest)
-    column[0] = 0; /* a source that is silent */
+    column[0] = 0; /* the source is silent */
   if (!w->resolved)
     log_line(
         s->log,
@@ -369,7 +369,7 @@ static void remarks_resolution(const shot *s, const shot_waves *w) {
   const double omega = 2 * M_PI * w->dominant, end = p->dt * (double)p->steps;
   const double phase = omega * end * pow(omega * p->dt, 2) / 24, TOLERATED = 0.1;
   const config *c = s->config;
-  const bool traces = s->at.receivers.time.removed; /* are exact: fields and maps are not */
+  const bool traces = s->at.receivers.time.removed; /* traces are exact, fields and maps are not */
   if (traces && !c->output_final && !c->output_every && !config_has_maps(c)) return;
   if (phase > TOLERATED && omega * p->dt < 2)
     log_line(
@@ -421,7 +421,7 @@ static void remarks_waves(const shot *s) {
 
 /* --- all of them ------------------------------------------------------------------------------------------------ */
 
-/* Warnings about where and when the field begins and is observed. */
+/* Warns of mistakes in where and when the field begins and is observed. */
 void shot_remarks(const shot *s) {
   const bool rest = remarks_at_rest(s->config);
   if (s->of.from) return; /* the checkpoint says what the field is */

@@ -8,7 +8,8 @@
 #include "fingerprint.h"
 #include "propagator/maps.h"
 
-/* A run goes on as it began: checkpoints of before this version say nothing, and kept dispersion. */
+/* Chooses how dispersion is treated. A restart continues as its run began; checkpoints without the key kept
+ * dispersion. */
 static int shot_choose_time(shot *s, int64_t last, exact_time *t, error *e) {
   const config *c = s->config;
   const engine *g = s->engine;
@@ -19,7 +20,7 @@ static int shot_choose_time(shot *s, int64_t last, exact_time *t, error *e) {
       .highest = sources_highest(&s->at.sources, c, column),
       .column = column,
       .steps = last,
-      .threads = g->setup.together > 1 ? 1 : g->files->access->compressors, /* shots share them */
+      .threads = g->setup.together > 1 ? 1 : g->files->access->compressors, /* shots share the threads */
       .continues = s->of.from && !checkpoint_has_key(s->of.from, FINGERPRINT_DISPERSION)};
   exact_time_choose(t, c, &of);
   t->transforms = g->transforms;
@@ -28,7 +29,7 @@ static int shot_choose_time(shot *s, int64_t last, exact_time *t, error *e) {
   return error_agree(e, g->comm);
 }
 
-/* Adds to the text of the configuration what datasets of sources hold, in comments. */
+/* Adds comments to the text of the configuration: what the model and the datasets of sources hold. */
 static int shot_describe(shot *s, error *e) {
   char text[1024] = "; ";
   const source_set *set = &s->at.sources.set;
@@ -65,7 +66,7 @@ static int shot_place(shot *s, error *e) {
   return shot_describe(s, e);
 }
 
-/* Refuses a checkpoint of another run, naming what differs: CHECKPOINT_DIFFERS. Reads no array. */
+/* Refuses a checkpoint of another run and names the difference: CHECKPOINT_DIFFERS. Reads no array. */
 static int shot_match(const shot *s, const checkpoint *c, error *e) {
   char *keys = fingerprint_make(s, c->step, e);
   if (keys) checkpoint_match(c, keys, e);
@@ -73,7 +74,7 @@ static int shot_match(const shot *s, const checkpoint *c, error *e) {
   return error_agree(e, s->engine->comm);
 }
 
-/* Nothing is saved yet. */
+/* Resets the record of saved files. */
 static int shot_clear(shot *s, error *e) {
   free(s->config_text);
   free(s->series.steps);
@@ -93,7 +94,8 @@ int shot_plan(shot *s, const engine *g, const shot_setup *setup, error *e) {
   if (!engine_honours(g, s->config, e)) shot_clear(s, e);
   TRY(error_agree(e, g->comm));
   TRY(shot_place(s, e));
-  return s->of.from ? shot_match(s, s->of.from, e) : 0; /* before anything counts on its step and its dt */
+  return s->of.from ? shot_match(s, s->of.from, e)
+                    : 0; /* before anything uses the checkpoint's step and dt */
 }
 
 void shot_close(shot *s) {

@@ -33,18 +33,18 @@ double storage_field_bytes(const shot *s) {
   return points * sizeof(float) + (axes + c->histogram) * sizeof(double) + storage_metadata(s);
 }
 
-/* The least that a checkpoint takes, but for traces. */
+/* The least bytes of a checkpoint, without traces. */
 static double storage_checkpoint_size(const shot *s, const propagator *p) {
   field_set f;
   propagator_fields(p, &f);
   return fields_saved_globally(&f) * sizeof(float) + storage_metadata(s);
 }
 
-/* The least that so many checkpoints, the last ones, have of traces. */
+/* The least bytes of traces in the last `count` checkpoints. */
 static double storage_traces(const shot *s, double count, int64_t last) {
   const receivers *r = &s->at.receivers;
   const int64_t every = s->config->checkpoint_every_steps;
-  if (r->count == 0 || every == 0) return 0; /* a clock's are at any step */
+  if (r->count == 0 || every == 0) return 0; /* checkpoints by the clock may come after any step */
   const double newest = (double)(last / every * every), oldest = newest - (count - 1) * (double)every;
   return count * ((newest + oldest) / 2 / (double)r->every + 1) * r->count * sizeof(float);
 }
@@ -59,7 +59,7 @@ space_steps storage_steps(const shot *s) {
                        .ends = c->output_final};
 }
 
-/* The last field of a run that was over before counts: it is saved where it is missing. */
+/* Counts the last field also where the run was over before, since it is saved if it is missing. */
 double storage_fields(const space_steps *r) {
   const bool due = r->every > 0 && r->last % r->every == 0, over = r->first == r->last && !r->begins;
   const bool last_besides = due ? over : r->ends;
@@ -84,14 +84,14 @@ static need storage_need_of_checkpoints(const shot *s, const propagator *p, cons
   const double beyond = fmax(0, old + count - keep), replaced = old ? taken * fmin(1, beyond / old) : 0;
   const double files = fmin(count, keep) + (beyond > 0);
   const double all = fmax(one, files * one + storage_traces(s, files, r->last) - replaced);
-  return (need){c->checkpoint_path, all, all}; /* they are never compressed */
+  return (need){c->checkpoint_path, all, all}; /* checkpoints are never compressed */
 }
 
 static double storage_mib(double bytes) {
   return bytes / 1048576;
 }
 
-/* Checks one file system: the bytes needed there, under these names. */
+/* Checks that a file system has the bytes that files of these names need. */
 static int storage_check_disk(run_log *log, const char *names, const need *n, const disk_space *space,
                               bool tell, error *e) {
   const double available = (double)space->available;
@@ -105,7 +105,7 @@ static int storage_check_disk(run_log *log, const char *names, const need *n, co
   return 0;
 }
 
-/* Finds the files PATH.SSSSSSSS and `ending` of these steps, and their disk. Collective, agreed. */
+/* Finds the files PATH.SSSSSSSS with `ending` of these steps, and their disk. Collective, agreed. */
 static int storage_find_use(const shot *s, const char *path, const char *ending, const space_steps *which,
                             space_use *use, error *e) {
   const request r = {
@@ -122,7 +122,8 @@ int storage_check(const shot *s, const propagator *p, bool tell, error *e) {
   TRY(storage_find_use(s, c->output_path, ".hdf", &r, &use[FIELDS], e));
   TRY(storage_find_use(s, c->checkpoint_path, ".h5", &all, &use[CHECKPOINTS], e));
   if (!s->of.from)
-    use[CHECKPOINTS].taken = 0, use[CHECKPOINTS].files = 0; /* they are moved aside, not replaced */
+    use[CHECKPOINTS].taken = 0,
+    use[CHECKPOINTS].files = 0; /* old checkpoints are moved aside, not replaced */
   const need n[KINDS] = {storage_need_of_fields(s, &r, traces, &use[FIELDS]),
                          storage_need_of_checkpoints(s, p, &r, &use[CHECKPOINTS])};
   if (n[CHECKPOINTS].plain == 0)
