@@ -44,8 +44,8 @@ int misfit_open(misfit *m, const shot *s, const char *dataset, misfit_use use, e
 /* Exit 2 where the dataset `source_position` beside the traces, or their attributes `dispersion` and `equation`, belong
  * to another shot. Missing ones are ignored. Collective as misfit_open. */
 int misfit_check_origin(const misfit *m, const shot *s, error *e);
-/* J = 1/2 (every dt) sum weight (d - d_obs)^2 over the traces as written, after propagator_extra_steps: the same bits for any
- * number of ranks. Likewise. */
+/* J = 1/2 (every dt) sum weight (d - d_obs)^2 over the traces as written, after propagator_extra_steps. The bits do not
+ * depend on the number of ranks. Collective as misfit_open. */
 int misfit_residual(misfit *m, const shot *s, error *e);
 /* The weight of float i of this rank's traces, in their layout. */
 double misfit_weight(const misfit *m, int64_t i);

@@ -42,7 +42,7 @@ static void announce_rank(char text[RANK_TEXT], int threads) {
            CPU_COUNT(&mine) == 1 ? "" : "s", cores);
 }
 
-/* With --verbose a line for each rank: its host, its threads (of the host device), the cores they may run on.
+/* Logs with --verbose a line for each rank: its host, the threads of the host device, and the cores they may use.
  * Collective. */
 static int announce_cores(MPI_Comm comm, int threads, run_log *log, error *e) {
   char mine[RANK_TEXT] = "", *all = NULL;
@@ -60,7 +60,7 @@ static int announce_cores(MPI_Comm comm, int threads, run_log *log, error *e) {
   return e->id;
 }
 
-/* Logs one warning of the devices: the first rank's that has one. Collective. */
+/* Logs the devices' warning of the first rank that has one. Collective. */
 static int announce_warning(const device *dev, const engine *g, run_log *log, error *e) {
   int warned = dev->warning[0] ? g->rank : g->ranks, first;
   char text[sizeof dev->warning];
@@ -142,7 +142,7 @@ static report_rank announce_measured(const batch *b) {
 }
 
 static report announce_report_of(const batch *b) {
-  const config *c = b->p.engine->config; /* a shot's may be gone */
+  const config *c = b->p.engine->config; /* a shot's configuration may be gone */
   return (report){.steps = b->loop.steps,
                   .seconds = b->loop.seconds,
                   .ending = MPI_Wtime() - b->loop.end - b->loop.gradient.adjoint.again -
@@ -165,7 +165,7 @@ int announce_check_report(const engine *g, error *e) {
   return error_agree(e, g->comm);
 }
 
-/* Completes `r` with the measurements of the ranks of `comm`. */
+/* Adds the measurements of the ranks of `comm` to `r`; rank 0 prints and writes it. */
 static int announce_gather(const engine *g, report r, const report_rank *mine, MPI_Comm comm, error *e) {
   report_rank *all = NULL;
   int rank;
@@ -216,7 +216,7 @@ int announce_survey(const batch *b, const announce_shots *all, MPI_Comm comm, er
   for (size_t i = 0; i < sizeof phases / sizeof *phases; i++) *phases[i] /= steps;
   mine.copy_gbs = now.copy_gbs, mine.host_bytes = now.host_bytes, mine.device_bytes = now.device_bytes;
   double stepping[2] = {all->stepping, 1}, every[2] = {0, 1};
-  int64_t counted = b->p.engine->rank == 0 ? all->steps : 0; /* a group does its steps together */
+  int64_t counted = b->p.engine->rank == 0 ? all->steps : 0; /* one rank counts the steps of its group */
   MPI_TRY(e, MPI_Allreduce(stepping, every, 2, MPI_DOUBLE, MPI_SUM, comm));
   MPI_TRY(e, MPI_Allreduce(&counted, &r.steps, 1, MPI_INT64_T, MPI_SUM, comm));
   r.seconds = all->seconds, r.ending = 0, r.statistics = NULL;

@@ -26,7 +26,7 @@ int batch_plan(batch *b, engine *g, shot *const *shots, int count, const batch_s
   return error_agree(e, g->comm);
 }
 
-/* Traces that should lie in files and cannot. */
+/* Warns where traces should lie in files, but no file can be mapped. */
 static int batch_tell_traces(const batch *b, error *e) {
   int missed = 0;
   bool any = false;
@@ -49,7 +49,7 @@ int batch_open(batch *b, error *e) {
   return save_queue_open(b, e);
 }
 
-/* A propagator_input: the first shot's, since all begin with the same field. */
+/* A propagator_input. It reads the first shot's field, since all shots begin with the same one. */
 static int batch_read(void *context, int step, field_sink *sink, void *to, error *e) {
   const batch *b = context;
   const shot *first = b->shots[0];
@@ -62,7 +62,7 @@ static int batch_restore(void *context, error *e) {
 }
 
 int batch_load(batch *b, error *e) {
-  const checkpoint *from = b->shots[0]->of.from; /* shots with checkpoints step alone */
+  const checkpoint *from = b->shots[0]->of.from; /* a shot with checkpoints is alone in its batch */
   return from ? propagator_continue(&b->p, from->step, batch_restore, b, e)
               : propagator_start(&b->p, &(propagator_input){batch_read, b}, e);
 }

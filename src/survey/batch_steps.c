@@ -1,4 +1,4 @@
-/* The steps of a batch, and what is due before, between and after them: saved fields, checks, checkpoints, progress. */
+/* The steps of a batch, with the work before, between and after steps: saved fields, checks, checkpoints, progress. */
 #include "batch.h"
 #include <inttypes.h>
 #include <string.h>
@@ -14,13 +14,13 @@ static bool batch_due(int64_t step, int64_t every) {
   return every > 0 && step % every == 0;
 }
 
-/* Does an early end write a checkpoint? Otherwise the shot is done anew. */
+/* Does an early end write a checkpoint? Otherwise the shot later begins anew. */
 static bool batch_keeps(const batch *b) {
   return b->of.on_stop == ON_STOP_CHECKPOINT;
 }
 
-/* Does the saves that are due after this step, which is not the last. Observers look first, since the checkpoint lists
- * the saved fields. *reason: why the run must end. Collective, agreed. */
+/* Does the saves that are due after a step other than the last. Observers look first, since the checkpoint lists the
+ * saved fields. *reason: why the run must end. Collective, agreed. */
 static int batch_save_due(batch *b, enum stop_reason *reason, error *e) {
   const config *c = b->p.config;
   const int64_t step = b->p.stepper.step;
@@ -32,7 +32,8 @@ static int batch_save_due(batch *b, enum stop_reason *reason, error *e) {
   b->stop.trouble = b->saves.writer && writer_failed(b->saves.writer);
   TRY(stop_poll(&b->stop, step, reason, &checkpoint, e));
   if (*reason == STOP_TROUBLE) return save_queue_finish(b, e);
-  if (*reason == STOP_SIGNAL && batch_keeps(b) && b->of.log->to && !stop_answered()) /* another rank got it */
+  if (*reason == STOP_SIGNAL && batch_keeps(b) && b->of.log->to &&
+      !stop_answered()) /* another rank got the signal */
     log_line(b->of.log, "%s received: writing a checkpoint after step %" PRId64,
              stop_signal_name(b->stop.signal), step);
   checkpoint = checkpoint || batch_due(step, c->checkpoint_every_steps) || *reason != STOP_NOT;
@@ -49,14 +50,14 @@ int batch_stopped(const batch *b, enum stop_reason reason, int64_t step, const c
 }
 
 void batch_advance(const batch *b, bool back, double part) {
-  const double FORWARD = 0.35; /* of forward and back */
+  const double FORWARD = 0.35; /* the forward part of forward and adjoint steps */
   const run_log *l = b->of.log;
   const bool both = config_has_gradient(b->p.config);
   if (l->advance) l->advance(l->hearer, back ? FORWARD + (1 - FORWARD) * part : both ? FORWARD * part : part);
 }
 
-/* Shows the progress where it is due. Waits for the steps that are enqueued: the rate would count them too early. A
- * benchmark's warm-up does not count. */
+/* Shows the progress when it is due. First it waits for enqueued steps, which the rate would otherwise count too early.
+ * A benchmark's warm-up does not count. */
 static int batch_tell(batch *b, error *e) {
   const int64_t first = b->under_way.first, uncounted = b->under_way.saves ? 0 : first;
   loop_progress p = {.first = first - uncounted,
@@ -99,7 +100,7 @@ static int batch_steps_end(batch *b, error *e) {
   return stop_close(&b->stop, e);
 }
 
-/* Ends early. A benchmark's result is then the steps timed so far. */
+/* Ends the steps early. A benchmark then reports the steps timed so far. */
 static int batch_steps_stop(batch *b, enum stop_reason reason, error *e) {
   const int64_t step = b->p.stepper.step;
   if (!b->p.config->timed)
@@ -111,12 +112,12 @@ static int batch_steps_stop(batch *b, enum stop_reason reason, error *e) {
   return batch_steps_end(b, e);
 }
 
-/* A rank that fails alone ends the job: the others may be waiting for it. */
+/* A rank that fails alone ends the job, since the other ranks may be waiting for it. */
 int batch_pass(batch *b, bool *over, error *e) {
   stepper *p = &b->p.stepper;
   const int64_t last = b->under_way.last;
   enum stop_reason reason = STOP_NOT;
-  bool none; /* batch_save_due writes checkpoints */
+  bool none; /* unused: only batch_save_due writes checkpoints */
   *over = true;
   if (p->step < last) {
     const int64_t checkpoint = observer_every(b->p.config->checkpoint_every_steps, p->step),
@@ -125,7 +126,7 @@ int batch_pass(batch *b, bool *over, error *e) {
       return error_abort(e, b->p.engine->comm);
   }
   if (p->step == last)
-    return batch_steps_end(b, e); /* batch_finish saves the last step, when no steps run beside it */
+    return batch_steps_end(b, e); /* batch_finish saves the last field, while no steps run */
   TRY(b->under_way.saves ? batch_save_due(b, &reason, e) : stop_poll(&b->stop, p->step, &reason, &none, e));
   if (batch_tell(b, e)) return error_abort(e, b->p.engine->comm);
   *over = reason != STOP_NOT;
@@ -179,14 +180,15 @@ int batch_begin(batch *b, error *e) {
   const slab *z = &b->p.engine->slab;
   field_set f;
   TRY(batch_each(b, batch_check_files, b, e));
-  TRY(batch_load(b, e)); /* the initial field may be in a file that is moved aside */
+  TRY(batch_load(b, e)); /* first, since the initial field may be in a file that is moved aside */
   TRY(batch_each(b, batch_clear_files, b, e));
   propagator_fields(&b->p, &f);
   if (batch_keeps(b) && (c->checkpoint_every_steps > 0 || c->checkpoint_every_seconds > 0))
     save_queue_prepare(b, fields_saved(&f, z));
   else if (c->output_every > 0)
     save_queue_prepare(b, snapshot_field_floats(z));
-  const bool also_last = b->p.engine->physics.steps == 0 && c->output_final; /* batch_finish saves it */
+  const bool also_last =
+      b->p.engine->physics.steps == 0 && c->output_final; /* batch_finish saves that field */
   if (c->output_every > 0 && !b->shots[0]->of.from && !also_last) TRY(save_field(b, e));
   return batch_watch(b, b->p.stepper.step, e);
 }
@@ -219,7 +221,8 @@ static int batch_write_maps(void *context, int i, error *e) {
   return 0;
 }
 
-/* Writes the checkpoint before the last field: a longer run that continues from it must not list that field. */
+/* Writes the checkpoint before the last field. So the checkpoint does not list that field, which a longer run may not
+ * save. */
 int batch_finish(batch *b, error *e) {
   const bool advanced = b->loop.steps > 0;
   TRY(save_queue_finish(b, e));
@@ -245,7 +248,7 @@ int batch_finish_traces(batch *b, int i, error *e) {
 int batch_end(batch *b, error *e) {
   error known = {0}, failed = {0};
   propagator_settle(&b->p);
-  if (b->saves.open) save_queue_finish(b, &known); /* its failure is in `e` already */
+  if (b->saves.open) save_queue_finish(b, &known); /* `e` already has the failure of a save */
   if (b->saves.open) save_field_finish(b, &failed);
   save_queue_stop(&b->saves);
   for (int i = 0; i < b->count && b->saves.last && !e->id; i++)

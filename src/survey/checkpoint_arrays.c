@@ -10,7 +10,7 @@ static int arrays_field_from(void *context, int64_t row, int64_t rows, void *val
     snapshot_planes(s, p->copy, z, (int)rows, values);
     return 0;
   }
-  transfer t = *p->transfer; /* its field is this thread's */
+  transfer t = *p->transfer; /* a copy: this thread sets its `field` */
   t.field = p->field.values;
   return transfer_to_host(&t, z, (int)rows, values, e);
 }
@@ -104,11 +104,11 @@ static void arrays_copy_field(field_part *p, snapshot *to, error *e) {
     const field_slice *l = &p->field.slices[k];
     const float *rows = p->field.values + (size_t)(l->local + l->own) * plane;
     const float *copy = snapshot_floats(to, rows, (size_t)l->owned * plane, e);
-    if (!p->copy) p->copy = copy; /* the slices' copies follow each other */
+    if (!p->copy) p->copy = copy; /* the first slice's copy; those of other slices follow */
   }
 }
 
-/* Copies the newest field last: the next step overwrites the others, only a later one this one. */
+/* Copies the newest field last, because the next step overwrites the other fields, and only a later step the newest. */
 static int arrays_copy_state(checkpoint_arrays *t, stepper *p, snapshot *to, error *e) {
   for (int i = t->field_count - 1; i > 0; i--) arrays_copy_field(&t->fields[i], to, e);
   device_event *older = to->used ? snapshot_mark(to, e) : NULL;

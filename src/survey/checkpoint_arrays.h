@@ -1,5 +1,5 @@
-/* The complete state of a run as arrays of a checkpoint: everything that its next step depends on, and what its outputs
- * have been so far. */
+/* The complete state of a run as arrays of a checkpoint: all that its next step depends on, and a record of its outputs
+ * so far. */
 #ifndef STENCIL_CHECKPOINT_ARRAYS_H
 #define STENCIL_CHECKPOINT_ARRAYS_H
 
@@ -9,12 +9,12 @@
 
 enum { RUN_ARRAYS = FIELDS_MAX + 2 }; /* with traces, and numbers */
 
-/* A field that is saved; a rank's slices of it follow each other. */
+/* A saved field; a rank's slices of it follow each other. */
 typedef struct field_part {
   transfer *transfer;
   field field;
-  int64_t first;     /* of the rows that the array has here */
-  const float *copy; /* to save instead (snapshot.h): of the planes that are this slab's own; or NULL */
+  int64_t first;     /* the array's first row on this rank */
+  const float *copy; /* a copy of this slab's own planes (snapshot.h), which is saved instead; or NULL */
 } field_part;
 
 /* An array of one row of numbers. */
@@ -24,7 +24,7 @@ typedef struct numbers_part {
 } numbers_part;
 
 typedef struct checkpoint_arrays {
-  /* Their contexts are the parts below: this must stay where it is. */
+  /* Contexts point to the parts below, so the struct must not move. */
   checkpoint_array arrays[RUN_ARRAYS];
   int count;
   field_part fields[FIELDS_MAX]; /* the newest state first */
@@ -33,10 +33,10 @@ typedef struct checkpoint_arrays {
   numbers_part numbers;
 } checkpoint_arrays;
 
-/* Written are the planes that are this slab's own, read all it holds. `copy`: where the fields and layers are copied
- * to, now, and saved from; NULL: they are saved from the device. An error is the device's. */
+/* Makes the arrays. A slab writes its own planes, and reads all planes that it holds. `copy`: fields and layers are
+ * copied into it now, and saved from it; NULL: they are saved from the device. An error is the device's. */
 int checkpoint_arrays_make(checkpoint_arrays *t, propagator *p, bool write, snapshot *copy, error *e);
-/* One more array, of one row: `count` numbers, which this rank writes or reads where it is `mine`. At most one. */
+/* Adds an array of one row of `count` numbers; this rank writes or reads it if `mine`. There may be one such array. */
 void checkpoint_arrays_set_numbers(checkpoint_arrays *t, const char *name, numbers_part row, bool mine);
 
 #endif

@@ -9,14 +9,14 @@
 
 /* --- the budget --------------------------------------------------------------------------------------------------- */
 
-/* The host's free memory for each of its ranks. */
+/* The free memory of the host, for each of its ranks. */
 static double gradient_host_left(const engine *g) {
   const host_memory_limits host = host_memory_limits_read();
   const double left = host.left == UINT64_MAX ? (double)host.total / 2 : (double)host.left;
   return left / g->options.local_ranks;
 }
 
-/* Free memory of this rank's device, or host, less the memory of `runs` such runs. */
+/* Free memory of this rank's device, or host, minus the memory of `runs` such runs. */
 static double gradient_free(const batch *b, int runs) {
   const propagator *s = &b->p;
   const double SHARE = 0.8;
@@ -27,12 +27,12 @@ static double gradient_free(const batch *b, int runs) {
   return free > 0 ? free : 0;
 }
 
-/* There host and device share one memory. */
+/* On the host backend, host and device share one memory. */
 static bool gradient_on_host(const batch *b) {
   return b->p.dev->table->backend == BACKEND_HOST;
 }
 
-/* Fills the memory budgets of a rank: bytes in each tier. */
+/* Finds the memory budgets of a rank: bytes in each tier. */
 static int gradient_budget(const batch *b, int parts, double budget[PLAN_TIERS], error *e) {
   const double SHARE = 0.5;
   const config *c = b->p.config;
@@ -48,7 +48,7 @@ static int gradient_budget(const batch *b, int parts, double budget[PLAN_TIERS],
   return 0;
 }
 
-/* All ranks follow one plan: the one for the largest slab and the smallest memory. */
+/* Finds the need for the largest slab and the smallest memory, since all ranks follow one plan. */
 static int gradient_need(const batch *b, int parts, plan_need *need, error *e) {
   const propagator *s = &b->p;
   double least[PLAN_TIERS + 2] = {0, 0, 0, -(double)adjoint_field_bytes(s), -(double)states_bytes(s)};
@@ -65,7 +65,8 @@ static double gradient_mib(double bytes) {
   return bytes / 1048576;
 }
 
-static const double FORWARD_AND_BACK = 2.75; /* runs, by the bytes that a step and its adjoint move */
+static const double FORWARD_AND_BACK =
+    2.75; /* in forward runs, by the bytes that a step and its adjoint move */
 
 int gradient_memory_parts(const batch *b, int most, int *parts, error *e) {
   const double MORE = 1.1;
@@ -88,7 +89,8 @@ int gradient_plan(gradient *g, batch *b, error *e) {
   plan_need need;
   double least;
   g->b = b;
-  if (!config_has_gradient(b->p.config) || g->adjoint.of) return 0; /* the first batch plans for all */
+  if (!config_has_gradient(b->p.config) || g->adjoint.of)
+    return 0; /* the first batch plans for all batches */
   g->most = larger(n->setup.together, 1);
   if (!g->misfits) ALLOC(e, g->misfits, g->most, "the misfits");
   if (!g->made && !e->id) ALLOC(e, g->made, g->most, "the gradients");
@@ -151,7 +153,7 @@ int gradient_check(gradient *g, int i, error *e) {
   return e->id;
 }
 
-/* Takes the memory of the adjoint, and a file without a name for its states. */
+/* Takes the memory of the adjoint, and an unnamed file for its states. */
 static int gradient_open_adjoint(gradient *g, error *e) {
   const config *c = g->b->p.config;
   const char *path = c->gradient_path[0] ? c->gradient_path : c->output_path;
@@ -169,7 +171,7 @@ static void gradient_close_adjoint(gradient *g) {
 int gradient_open(gradient *g, error *e) {
   if (!config_has_gradient(g->b->p.config)) return 0;
   if (g->adjoint.of &&
-      propagator_last(&g->b->p) >= g->plan.need.fields) { /* those before had fewer extra steps */
+      propagator_last(&g->b->p) >= g->plan.need.fields) { /* earlier batches had fewer extra steps */
     gradient_close_adjoint(g);
     TRY(gradient_plan(g, g->b, e));
   }
@@ -181,14 +183,14 @@ int gradient_open(gradient *g, error *e) {
 /* The content of a gradient file. */
 typedef struct gradient_parts {
   field_name names[GRADIENT_FIELDS];
-  adjoint_field fields[GRADIENT_FIELDS + 1]; /* and one without `of` */
+  adjoint_field fields[GRADIENT_FIELDS + 1]; /* the last one has no `of` */
   field_planes planes[GRADIENT_FIELDS];
   const char *base;
   gradient_meta of;
   field_meta meta;
 } gradient_parts;
 
-/* The file of a shot that gets to the end; without values where it is only created. */
+/* Describes a shot's gradient file, as for a run that reaches its end. */
 static void gradient_describe_file(const gradient *g, int number, const char *verified, gradient_parts *p) {
   const shot *s = g->b->shots[number];
   const config *c = s->config;
@@ -254,7 +256,7 @@ int gradient_residual(gradient *g, int i, error *e) {
   return adjoint_take(&g->adjoint, i, m->residual, m->unit, e);
 }
 
-/* Ends the adjoint early, all ranks together. */
+/* Shows the progress, and ends the adjoint early if a signal or the wall time requires it, on all ranks together. */
 static int gradient_poll(void *context, int64_t count, error *e) {
   gradient *g = context;
   stop_watch *w = &g->b->stop;
@@ -265,8 +267,8 @@ static int gradient_poll(void *context, int64_t count, error *e) {
   return reason == STOP_NOT ? 0 : batch_stopped(g->b, reason, g->adjoint.step, ", in the adjoint", e);
 }
 
-/* Makes the files that are not there yet, while the device steps. A failure here occurs again, and is reported, where
- * the file is written. */
+/* Creates missing files while the device steps. A failure is ignored here: it occurs again, and is reported, when the
+ * file is written. */
 static void *gradient_make_files(void *context) {
   gradient *g = context;
   for (int i = 0; i < g->b->count && !g->tests; i++) {
