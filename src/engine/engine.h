@@ -39,14 +39,13 @@ typedef struct engine {
   kernel_args args;             /* constants of every launch */
   float *medium[MEDIUM_FIELDS]; /* slab_floats of device memory, owned; NULL where the run lacks it */
   transfer transfer;
-  dispersion_tables *transforms; /* for all shots, owned */
-  const kernel *kernel,
-      *boundary_kernel; /* the steps' kernels; placeholders for `auto` until engine_choose */
-  int most;             /* steps of a pass, at most; 1: no wavefront */
-  int depth;            /* steps of a pass, as chosen */
-  bool chosen, loaded;  /* engine_choose and engine_load are done */
-  bool reloads;         /* engine_reload has been called */
-  double copy_gbs;      /* copy bandwidth of this rank's device, GB/s read + write; 0: not measured yet */
+  dispersion_tables *transforms;          /* for all shots, owned */
+  const kernel *kernel, *boundary_kernel; /* of steps; placeholders until engine_choose */
+  int most;                               /* steps of a pass, at most; 1: no wavefront */
+  int depth;                              /* steps of a pass, as chosen */
+  bool chosen, loaded;                    /* engine_choose and engine_load are done */
+  bool reloads;                           /* engine_reload has been called */
+  double copy_gbs; /* copy bandwidth of this rank's device, GB/s read + write; 0: not measured yet */
 } engine;
 
 /* Decides partition, device, kernel, time step and mode of I/O, without memory for fields. Collective over

@@ -104,8 +104,7 @@ static int adjoint_aim(adjoint *a, const float *field, int64_t step, int stream,
 static int adjoint_keep(adjoint *a, int64_t step, int stream, error *e) {
   enum plan_tier tier;
   const int64_t left = plan_beside(&a->plan, plan_state(&a->plan, step, &tier) + 1);
-  if (tier == TIER_DEVICE && a->framed > left)
-    a->framed = left; /* the state overwrites the slots from `left` on */
+  if (tier == TIER_DEVICE && a->framed > left) a->framed = left; /* the state overwrites the other slots */
   return states_keep(&a->states, step, a->forward, stream, e);
 }
 

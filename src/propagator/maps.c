@@ -130,8 +130,7 @@ int maps_settle(const propagator *p, error *e) {
   return config_has_maps(p->config) ? p->dev->table->sync(p->dev, p->maps_stream, e) : 0;
 }
 
-/* --- results
- * -------------------------------------------------------------------------------------------------------- */
+/* --- results ------------------------------------------------------------------------------------------------------ */
 
 /* A field_source. */
 static int maps_planes(void *context, int z, int planes, float *values, error *e) {

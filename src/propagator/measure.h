@@ -9,7 +9,7 @@
 #include "kernels/operations/statistics.h"
 
 typedef struct measure {
-  device *dev; /* fields are in its memory; not owned. NULL: in the host's, and the calling thread measures */
+  device *dev; /* fields are in its memory; not owned. NULL: in the host's, and the caller measures them */
   const slab *slab; /* not owned */
   MPI_Comm comm;    /* the ranks of the slab's partition, in its order; not owned */
   int bins;         /* of the histogram; 0: there is none */

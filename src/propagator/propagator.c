@@ -226,7 +226,7 @@ int propagator_measure_shot(propagator *p, int i, bool histogram, field_statisti
   return 0;
 }
 
-/* --- steps --------------------------------------------------------------------------------------------------------- */
+/* --- steps -------------------------------------------------------------------------------------------------------- */
 
 int propagator_look(const propagator *p, error *e) {
   const stepper *s = &p->stepper;

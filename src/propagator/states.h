@@ -10,14 +10,13 @@
 typedef struct states {
   const propagator *of; /* not owned, as is `plan` */
   const plan *plan;
-  size_t bytes;             /* of a state */
-  char *memory[PLAN_TIERS]; /* owned, except a file's */
-  float *shared;            /* device memory: the ring buffer grows from here up */
-  char *end;                /* the end of `shared`: states grow from here down */
-  char *spare;              /* device memory for one state; owned; NULL: no state leaves the device */
-  device_event *copied,
-      *left;       /* the fields have been copied; the state in `spare` has been moved on. Owned */
-  int64_t waiting; /* the state that is on its way to `spare`; -1: none */
+  size_t bytes;                /* of a state */
+  char *memory[PLAN_TIERS];    /* owned, except a file's */
+  float *shared;               /* device memory: the ring buffer grows from here up */
+  char *end;                   /* the end of `shared`: states grow from here down */
+  char *spare;                 /* device memory for one state; owned; NULL: no state leaves the device */
+  device_event *copied, *left; /* the fields are copied; the state has left `spare`. Owned */
+  int64_t waiting;             /* the state that is on its way to `spare`; -1: none */
 } states;
 
 /* Bytes of a state on this rank. */

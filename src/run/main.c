@@ -92,8 +92,7 @@ static int main_load_config(config *c, const cli *options, main_survey *s, int r
   if (rank == 0) main_read_config(c, options, s, e);
   TRY(error_agree(e, comm));
   config shared = *c;
-  shared.sources = NULL,
-  shared.receiver_positions = NULL; /* rank 0's pointers, which other ranks must not free */
+  shared.sources = NULL, shared.receiver_positions = NULL; /* rank 0's memory: others must not free it */
   MPI_TRY(e, MPI_Bcast(&shared, (int)sizeof shared, MPI_BYTE, 0, comm));
   if (rank != 0) *c = shared;
   TRY(main_share_list((void **)&c->sources, (size_t)c->source_count, sizeof *c->sources, rank, comm, e));

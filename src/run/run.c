@@ -70,7 +70,7 @@ static int run_benchmark(const job *j, survey_slot *t, error *e) {
   return batch_end(b, e);
 }
 
-/* --- how long a run takes ------------------------------------------------------------------------------------------ */
+/* --- how long a run takes ----------------------------------------------------------------------------------------- */
 
 /* Does `steps` steps, and sets b->loop to their time, which is the same on every rank. */
 static int run_time(batch *b, int64_t steps, error *e) {

@@ -94,8 +94,7 @@ int shot_plan(shot *s, const engine *g, const shot_setup *setup, error *e) {
   if (!engine_honours(g, s->config, e)) shot_clear(s, e);
   TRY(error_agree(e, g->comm));
   TRY(shot_place(s, e));
-  return s->of.from ? shot_match(s, s->of.from, e)
-                    : 0; /* before anything uses the checkpoint's step and dt */
+  return s->of.from ? shot_match(s, s->of.from, e) : 0; /* before its step and its dt are used */
 }
 
 void shot_close(shot *s) {

@@ -122,8 +122,7 @@ int storage_check(const shot *s, const propagator *p, bool tell, error *e) {
   TRY(storage_find_use(s, c->output_path, ".hdf", &r, &use[FIELDS], e));
   TRY(storage_find_use(s, c->checkpoint_path, ".h5", &all, &use[CHECKPOINTS], e));
   if (!s->of.from)
-    use[CHECKPOINTS].taken = 0,
-    use[CHECKPOINTS].files = 0; /* old checkpoints are moved aside, not replaced */
+    use[CHECKPOINTS].taken = 0, use[CHECKPOINTS].files = 0; /* they are moved aside, not replaced */
   const need n[KINDS] = {storage_need_of_fields(s, &r, traces, &use[FIELDS]),
                          storage_need_of_checkpoints(s, p, &r, &use[CHECKPOINTS])};
   if (n[CHECKPOINTS].plain == 0)

@@ -38,8 +38,7 @@ typedef struct batch {
   batch_setup of;
   save_queue saves;
   field_statistics statistics; /* of the field last measured, all shots together */
-  int64_t
-      checked_step; /* the newest step whose field is known to be finite, or will be checked by the writer */
+  int64_t checked_step;        /* newest step whose field is finite, or will be checked by the writer */
   loop_times loop;
   struct {
     bool saves;

@@ -32,8 +32,7 @@ static int batch_save_due(batch *b, enum stop_reason *reason, error *e) {
   b->stop.trouble = b->saves.writer && writer_failed(b->saves.writer);
   TRY(stop_poll(&b->stop, step, reason, &checkpoint, e));
   if (*reason == STOP_TROUBLE) return save_queue_finish(b, e);
-  if (*reason == STOP_SIGNAL && batch_keeps(b) && b->of.log->to &&
-      !stop_answered()) /* another rank got the signal */
+  if (*reason == STOP_SIGNAL && batch_keeps(b) && b->of.log->to && !stop_answered()) /* another rank got it */
     log_line(b->of.log, "%s received: writing a checkpoint after step %" PRId64,
              stop_signal_name(b->stop.signal), step);
   checkpoint = checkpoint || batch_due(step, c->checkpoint_every_steps) || *reason != STOP_NOT;
@@ -140,7 +139,7 @@ int batch_steps(batch *b, bool saves, error *e) {
   return 0;
 }
 
-/* --- before the loop ----------------------------------------------------------------------------------------------- */
+/* --- before the loop ---------------------------------------------------------------------------------------------- */
 
 /* Called by batch_each, as is the next one. */
 static int batch_check_files(void *context, int i, error *e) {
@@ -187,13 +186,12 @@ int batch_begin(batch *b, error *e) {
     save_queue_prepare(b, fields_saved(&f, z));
   else if (c->output_every > 0)
     save_queue_prepare(b, snapshot_field_floats(z));
-  const bool also_last =
-      b->p.engine->physics.steps == 0 && c->output_final; /* batch_finish saves that field */
+  const bool also_last = b->p.engine->physics.steps == 0 && c->output_final; /* batch_finish saves it */
   if (c->output_every > 0 && !b->shots[0]->of.from && !also_last) TRY(save_field(b, e));
   return batch_watch(b, b->p.stepper.step, e);
 }
 
-/* --- after the loop ------------------------------------------------------------------------------------------------ */
+/* --- after the loop ----------------------------------------------------------------------------------------------- */
 
 int batch_make_files(batch *b, int i, error *e) {
   const run_meta about = batch_run(b, i, b->p.engine->physics.steps);
@@ -221,8 +219,8 @@ static int batch_write_maps(void *context, int i, error *e) {
   return 0;
 }
 
-/* Writes the checkpoint before the last field. So the checkpoint does not list that field, which a longer run may not
- * save. */
+/* Writes the checkpoint before the last field, so that a longer run, which continues from the checkpoint, does not list
+ * that field. */
 int batch_finish(batch *b, error *e) {
   const bool advanced = b->loop.steps > 0;
   TRY(save_queue_finish(b, e));

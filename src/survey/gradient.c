@@ -65,8 +65,7 @@ static double gradient_mib(double bytes) {
   return bytes / 1048576;
 }
 
-static const double FORWARD_AND_BACK =
-    2.75; /* in forward runs, by the bytes that a step and its adjoint move */
+static const double FORWARD_AND_BACK = 2.75; /* forward runs, by the bytes that a step and its adjoint move */
 
 int gradient_memory_parts(const batch *b, int most, int *parts, error *e) {
   const double MORE = 1.1;
@@ -89,8 +88,7 @@ int gradient_plan(gradient *g, batch *b, error *e) {
   plan_need need;
   double least;
   g->b = b;
-  if (!config_has_gradient(b->p.config) || g->adjoint.of)
-    return 0; /* the first batch plans for all batches */
+  if (!config_has_gradient(b->p.config) || g->adjoint.of) return 0; /* the first batch plans for all */
   g->most = larger(n->setup.together, 1);
   if (!g->misfits) ALLOC(e, g->misfits, g->most, "the misfits");
   if (!g->made && !e->id) ALLOC(e, g->made, g->most, "the gradients");

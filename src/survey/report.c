@@ -64,7 +64,7 @@ static report_figures report_figures_of(const report *r) {
   f.gbs = f.gpts * r->bytes_per_point;
   f.fraction = f.copy_gbs > 0 ? f.gbs / f.copy_gbs : 0;
   f.exposed_fraction = f.step > 0 ? report_over_ranks(r, offsetof(report_rank, exposed)).mean / f.step : 0;
-  if (f.exposed_fraction > 1) f.exposed_fraction = 1; /* measured passes may have been slower than most */
+  if (f.exposed_fraction > 1) f.exposed_fraction = 1; /* measured passes may be slower than others */
   return f;
 }
 
@@ -83,7 +83,7 @@ static void report_print_ranks(const report *r, FILE *to) {
 /* Prints at most HISTOGRAM_LINES lines, each for one bin or several. */
 static void report_print_histogram(const field_statistics *s, FILE *to) {
   const double width = ((double)s->all.max - (double)s->all.min) / s->bins;
-  int bins = (s->bins - 1) / HISTOGRAM_LINES + 1; /* a line */
+  int bins = (s->bins - 1) / HISTOGRAM_LINES + 1; /* bins of a line */
   uint64_t counts[HISTOGRAM_LINES] = {0}, most = 1;
   for (int i = 0; i < s->bins; i++) {
     uint64_t *count = &counts[i / bins];
@@ -98,7 +98,7 @@ static void report_print_histogram(const field_statistics *s, FILE *to) {
   fprintf(to, "  to   %13.6g\n", s->all.max);
 }
 
-/* Ranks write at the same time: the slowest one counts. */
+/* Ranks write at the same time, so the slowest rank's seconds count. */
 typedef struct report_writing {
   double seconds, bytes, rate;
 } report_writing;
@@ -162,7 +162,7 @@ typedef struct report_number {
   double value;
 } report_number;
 
-/* Adds numbers to a new object, or to `to` itself. JSON has no numbers that are not finite: cJSON writes null. */
+/* Adds numbers to a new object, or to `to` itself. JSON has finite numbers only; for others cJSON writes null. */
 #define REPORT_ADD(to, ...) report_add_numbers(to, (const report_number[]){__VA_ARGS__, {NULL, 0}})
 static bool report_add_numbers(cJSON *to, const report_number *n) {
   bool ok = to != NULL;
@@ -209,7 +209,7 @@ static bool report_add_histogram(cJSON *root, const field_statistics *s) {
   return ok;
 }
 
-/* The key is always there; empty without a histogram, from which the quantiles come. */
+/* Always adds the key; its object is empty without a histogram, from which the quantiles come. */
 static bool report_add_quantiles(cJSON *root, const field_statistics *s) {
   report_number quantiles[QUANTILES + 1] = {{NULL, 0}};
   char names[QUANTILES][8];
@@ -261,7 +261,7 @@ static bool report_add_all(cJSON *root, const report *r) {
          report_add_field(root, r->statistics) && report_add_ranks(root, r);
 }
 
-/* The stream that writes to the file of this name, as where it is /dev/stdout and stdout is a file; NULL: none does. */
+/* The stream, stdout or stderr, that writes to the file `path`, for example /dev/stdout; NULL: neither does. */
 static FILE *report_stream(const char *path) {
   FILE *const all[] = {stdout, stderr};
   struct stat s, of;
@@ -290,8 +290,8 @@ int report_check(const char *path, error *e) {
   return access(path, W_OK) ? FAIL(e, PATH_UNUSABLE, key, path, strerror(errno)) : 0;
 }
 
-/* Writes the file whole or not at all; to terminals, pipes, devices and open streams directly, since they must not be
- * replaced. */
+/* Writes the file whole or not at all. It writes terminals, pipes, devices and open streams directly, since they must
+ * not be replaced. */
 static int report_write_whole(const char *path, const char *text, error *e) {
   struct stat s;
   char temporary[PATH_MAX];

@@ -15,7 +15,7 @@ static bool restart_automatic(const restart *r) {
   return r->name && strcmp(r->name, "auto") == 0;
 }
 
-/* The newest that was written before generation `before`; of all, where that is negative. */
+/* Opens the newest checkpoint written before generation `before`; if that is negative, the newest of all. */
 static int restart_open_newest(restart *r, int64_t before, error *e) {
   const checkpoint_search search = {NULL, r->path, before, restart_tell, r->log};
   const request newest = {FILES_OPEN_CHECKPOINT, .search = search, .own.opened = &r->from};
@@ -57,8 +57,8 @@ static int restart_read(const batch *b, const checkpoint *c, const checkpoint_ar
   return files_do(b->p.engine->files, &r, e);
 }
 
-/* Every rank reads the steps of the series. It lists those whose files still exist, since the run may save under
- * another path than the one before. */
+/* Every rank reads the steps of the series, and lists those whose files still exist: the earlier run may have saved
+ * under another path. */
 static int restart_fill_series(batch *b, const checkpoint *c, error *e) {
   static const char NAME[] = "saved_steps";
   const checkpoint_array *a = checkpoint_find_array(c, NAME);

@@ -6,7 +6,7 @@
 #include "save_field.h"
 #include "checkpoint_arrays.h"
 
-/* A checkpoint to be written, with all that the run will have changed by then. */
+/* A checkpoint to be written, with copies of what the run may change before. */
 typedef struct checkpoint_job {
   writer_job job; /* first */
   batch *b;
@@ -45,7 +45,7 @@ static void save_checkpoint_done(writer_job *job, bool written) {
   save_checkpoint_free(j);
 }
 
-/* `saved`: fields in the series; rank 0 knows their steps. Agreed. */
+/* `saved`: the number of fields in the series; rank 0 knows their steps. Agreed. */
 static checkpoint_job *save_checkpoint_job(batch *b, int64_t saved, error *e) {
   shot *s = b->shots[0];
   const int64_t step = b->p.stepper.step;
@@ -109,7 +109,8 @@ static int save_checkpoint_submit(batch *b, error *e) {
   if (!j) return e->id;
   j->copy = copy;
   j->job.bytes = fields_saved_values(&f) * sizeof(float);
-  /* A device that fails here may fail alone. Where the field is being saved too, nobody has waited for the steps. */
+  /* A device that fails here may fail alone. The steps may be unfinished here, if the field of this step is being saved
+   * too. */
   if (!copy && stepper_sync(&b->p.stepper, e)) return error_abort(e, g->comm);
   if (checkpoint_arrays_make(&j->arrays, &b->p, true, copy, e)) return error_abort(e, g->comm);
   checkpoint_arrays_set_numbers(&j->arrays, "saved_steps", (numbers_part){j->steps, saved}, g->rank == 0);

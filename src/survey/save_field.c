@@ -6,7 +6,7 @@
 #include "base/error_mpi.h"
 #include "shot/storage.h"
 
-/* ERROR_NONFINITE with the first bad point where there is one. */
+/* Fails with ERROR_NONFINITE and the first bad point, if there is one. */
 static int field_refuse(const shot *s, const field_statistics *f, error *e) {
   const config *c = s->config;
   const uint64_t nx = (uint64_t)s->engine->files_slab.nx, ny = (uint64_t)s->engine->files_slab.ny,
@@ -29,7 +29,7 @@ static void field_log_quantiles(run_log *to, const field_statistics *f, log_func
   log(to, "step %" PRId64 ": quantiles %s", f->step, text);
 }
 
-/* Tells the statistics. */
+/* Logs the statistics. */
 static void field_log_statistics(run_log *to, const field_statistics *f, log_function *log) {
   if (f->all.nonfinite) return;
   log(to, "step %" PRId64 ": min %.7g, max %.7g, mean %.7g, L2 norm %.7g", f->step, f->all.min, f->all.max,
@@ -37,7 +37,7 @@ static void field_log_statistics(run_log *to, const field_statistics *f, log_fun
   if (f->bins > 0) field_log_quantiles(to, f, log);
 }
 
-/* --- checking ------------------------------------------------------------------------------------------------------ */
+/* --- checking ----------------------------------------------------------------------------------------------------- */
 
 /* Fails the shots whose values are not finite. */
 static int field_refuse_shots(batch *b, error *e) {
@@ -60,7 +60,7 @@ int save_field_check(batch *b, error *e) {
   return b->statistics.all.nonfinite ? field_refuse_shots(b, e) : 0;
 }
 
-/* --- lists --------------------------------------------------------------------------------------------------------- */
+/* --- lists -------------------------------------------------------------------------------------------------------- */
 
 /* The metadata of the field of shot i saved after `step`. */
 static field_meta field_meta_of(const batch *b, int i, int64_t step) {
@@ -78,7 +78,7 @@ static int field_list_step(shot *s, int64_t step, error *e) {
   return 0;
 }
 
-/* Only rank 0 has the steps. */
+/* `steps` may be NULL except on rank 0. */
 static int field_write_series(const shot *s, const field_meta *meta, const int64_t *steps, int count,
                               error *e) {
   const request r = {FILES_WRITE_SERIES, .path = s->io.path, .field = meta,
@@ -87,7 +87,7 @@ static int field_write_series(const shot *s, const field_meta *meta, const int64
 }
 
 int save_field_list(batch *b, const int64_t *steps, int64_t count, error *e) {
-  shot *s = b->shots[0]; /* shots with checkpoints step alone */
+  shot *s = b->shots[0]; /* a shot with checkpoints is alone in its batch */
   enum series_found *found;
   ALLOC(e, found, count, "the list of saved fields");
   const field_meta meta = field_meta_of(b, 0, b->p.stepper.step);
@@ -105,7 +105,7 @@ int save_field_list(batch *b, const int64_t *steps, int64_t count, error *e) {
     if (found[i] != SERIES_SAME) continue;
     if (s->engine->rank == 0) field_list_step(s, steps[i], e);
     s->series.newest = steps[i];
-    s->series.behind = true; /* the run before may not have come to list them */
+    s->series.behind = true; /* the earlier run may have ended before it listed them */
   }
   if (others)
     log_line(s->log,
@@ -117,7 +117,7 @@ int save_field_list(batch *b, const int64_t *steps, int64_t count, error *e) {
   return error_agree(e, s->engine->comm);
 }
 
-/* --- saving -------------------------------------------------------------------------------------------------------- */
+/* --- saving ------------------------------------------------------------------------------------------------------- */
 
 typedef struct field_job field_job;
 
@@ -125,13 +125,13 @@ typedef struct field_job field_job;
 typedef struct field_part {
   const field_job *job;
   int i;             /* of the shot */
-  slab slab;         /* of the shot, but with planes as far apart as they lie in the copy */
-  const float *copy; /* of the shot (snapshot_points); NULL: from the device */
+  slab slab;         /* the shot's, but with the distance of planes in the copy */
+  const float *copy; /* the shot's points (snapshot_points); NULL: saved from the device */
   measure measure;   /* of the copy */
   field_meta meta;
   field_statistics statistics;
-  uint64_t *histogram; /* where the statistics' is, which were measured on the device; owned */
-  int64_t *series; /* the list of saved fields to be written with it; owned; rank 0 only; NULL elsewhere */
+  uint64_t *histogram; /* memory for the histogram of statistics measured on the device; owned */
+  int64_t *series; /* the list of saved fields to be written with the field; owned; NULL except on rank 0 */
   int series_count;
   error failed;
 } field_part;
@@ -142,11 +142,11 @@ struct field_job {
   const snapshot *copy; /* NULL: from the device */
   float *field;         /* in device memory */
   int64_t step;
-  bool lists;        /* it also writes the lists of saved fields */
+  bool lists;        /* the job also writes the lists of saved fields */
   field_part *parts; /* of each shot; owned */
 };
 
-/* A field_source: a copy is measured on the way. */
+/* A field_source, which measures the planes of a copy. */
 static int field_planes_of(void *context, int z, int planes, float *values, error *e) {
   field_part *o = context;
   const batch *b = o->job->b;
@@ -158,7 +158,8 @@ static int field_planes_of(void *context, int z, int planes, float *values, erro
   return 0;
 }
 
-/* A field_measured. On the device it would keep the steps waiting: on 3 ranks of a GPU for 0.2 to 0.4 ms a field. */
+/* A field_measured, for a copy on the host. Measuring on the device would delay the steps: on 3 ranks of a GPU by 0.2
+ * to 0.4 ms a field. */
 static int field_copy_measured(void *context, error *e) {
   field_part *o = context;
   const shot *s = o->job->b->shots[o->i];
@@ -190,7 +191,7 @@ static void field_write_shot(void *context, int i) {
   if (!o->failed.id) field_write_part(o, &o->failed);
 }
 
-/* Where all have failed, this is why. */
+/* Writes all shots. It fails, with the last shot's error, only where all shots have failed. */
 static int field_write_job(writer_job *job, error *e) {
   field_job *j = (field_job *)job;
   batch *b = j->b;
@@ -232,8 +233,8 @@ static void field_done(writer_job *job, bool written) {
   field_free_job(j);
 }
 
-/* The list can be remade from the files, and is long where fields are many: once a second is enough during the run, by
- * a clock that all ranks share. */
+/* During the run a list is written at most once a second, by a clock that all ranks share. A list of many fields is
+ * long, and can be remade from the files. */
 static bool field_list_is_due(batch *b) {
   const double SECONDS = 1;
   saved_series *first = &b->shots[0]->series;
@@ -251,7 +252,7 @@ static int field_keep_series(field_part *o, shot *s, error *e) {
   return 0;
 }
 
-/* A shot that has failed is not saved any more. */
+/* Prepares the save of shot i, unless the shot has failed. */
 static int field_make_part(field_job *j, int i, error *e) {
   batch *b = j->b;
   shot *s = b->shots[i];
@@ -284,7 +285,7 @@ static field_job *field_make_job(batch *b, error *e) {
   return NULL;
 }
 
-/* Statistics of the values that this rank's planes have in the files. */
+/* Bytes of the values that this rank's planes have in the files. */
 static uint64_t field_bytes(const batch *b) {
   config_cut cut[3];
   for (int axis = 0; axis < 3; axis++) cut[axis] = config_cut_of(b->p.config, axis);
@@ -294,7 +295,7 @@ static uint64_t field_bytes(const batch *b) {
          sizeof(float);
 }
 
-/* Measures the fields on the device, which is idle: those that hold NaN or Inf are not written. */
+/* Measures the fields on the device, which is idle, so that fields with NaN or Inf are not written. */
 static int field_measure_parts(field_job *j, error *e) {
   batch *b = j->b;
   for (int i = 0; i < b->count; i++) {
@@ -304,7 +305,7 @@ static int field_measure_parts(field_job *j, error *e) {
     TRY(propagator_measure_shot(&b->p, i, true, &o->statistics, e));
     field_log_statistics(s->log, &o->statistics, log_line);
     field_refuse(s, &o->statistics, &s->failed);
-    b->statistics = o->statistics; /* the error of a batch of one shot */
+    b->statistics = o->statistics; /* right for a batch of one shot */
     o->failed = s->failed;
     if (!o->statistics.bins) continue;
     const size_t bytes = (size_t)o->statistics.bins * sizeof *o->histogram;
@@ -339,7 +340,7 @@ int save_field(batch *b, error *e) {
   TRY(e->id);
   j->job.bytes = field_bytes(b);
   b->saves.io_seconds += MPI_Wtime() - begin;
-  if (!copy) propagator_complete(&b->p, e); /* waits for the steps under way: they are not I/O */
+  if (!copy) propagator_complete(&b->p, e); /* waits for the steps under way, whose time is not I/O */
   if (e->id || (copy ? field_copy_parts(j, copy, e) : field_measure_parts(j, e))) {
     field_free_job(j);
     return error_agree(e, b->p.engine->comm);
@@ -353,9 +354,9 @@ int save_field(batch *b, error *e) {
   return e->id;
 }
 
-/* --- before and after the steps ------------------------------------------------------------------------------------ */
+/* --- before and after the steps ----------------------------------------------------------------------------------- */
 
-/* Moves aside or deletes files of an earlier run: when this one begins, or, `over`, when it has written its own. */
+/* Moves aside or deletes files of an earlier run. `over`: this run has written its own files; else it begins. */
 static int field_move_aside(const shot *s, bool dry, bool over, space_aside *a, error *e) {
   request r = {FILES_MOVE_ASIDE, .config = s->config,       .which = storage_steps(s),
                .dry = dry,       .answer_bytes = sizeof *a, .own = {.io = &s->io, .answer = a}};
@@ -398,7 +399,7 @@ int save_field_replace(const shot *s, error *e) {
   return 0;
 }
 
-/* Called by batch_for_each. Completes the list of a shot that has failed or was stopped, too. */
+/* Called by batch_for_each. Completes lists also of shots that have failed or were stopped. */
 static void field_finish_list(void *context, int i) {
   const batch *b = context;
   shot *s = b->shots[i];
@@ -420,7 +421,7 @@ static int64_t field_limit(const void *self, int64_t step) {
   return observer_every(b->p.config->output_every, step);
 }
 
-/* A run before a restart may have saved it, or have had another path or `every`. */
+/* The run before a restart may have saved the last field already, or may have had another path or `every`. */
 int save_field_last(batch *b, error *e) {
   const int64_t step = b->p.stepper.step;
   const bool wanted = b->p.config->output_final || field_limit(b, step - 1) == 1;
@@ -428,7 +429,7 @@ int save_field_last(batch *b, error *e) {
   return e->id ? e->id : save_field_finish(b, e);
 }
 
-/* --- as observers -------------------------------------------------------------------------------------------------- */
+/* --- as observers ------------------------------------------------------------------------------------------------- */
 
 static int field_look(void *self, const float *field, int64_t step, int stream, error *e) {
   (void)field, (void)step, (void)stream;
@@ -440,7 +441,7 @@ static int64_t field_check_limit(const void *self, int64_t step) {
   return observer_every(b->p.config->check_every, step);
 }
 
-/* The last field is checked as it is saved. */
+/* Checks the field; the last one is checked when it is saved. */
 static int field_check_look(void *self, const float *field, int64_t step, int stream, error *e) {
   batch *b = self;
   (void)field, (void)step, (void)stream;

@@ -35,7 +35,7 @@ int save_queue_open(batch *b, error *e) {
   return error_agree(e, b->p.engine->comm);
 }
 
-/* Where the copy holds so much already, nobody need look how much memory is left. */
+/* Reserves `floats` floats. The memory left is looked up only if the copy must grow. */
 static bool save_queue_reserve(const batch *b, snapshot *p, size_t floats) {
   return snapshot_reserve(p, floats,
                           floats <= p->capacity ? 0 : snapshot_limit(b->p.engine->options.local_ranks));
@@ -67,9 +67,9 @@ int save_queue_begin(batch *b, size_t floats, snapshot **copy, error *e) {
   b->saves.waited_seconds += MPI_Wtime() - begin;
   _Static_assert(WRITER_ROOM == 2, "one other job can be unfinished, the latest");
   const int free_one =
-      unfinished ? !b->saves.latest : 0; /* the second copy only while the first is written */
+      unfinished ? !b->saves.latest : 0; /* take the second copy only while the first is written */
   snapshot *p = &b->saves.copies[free_one];
-  /* Some rank may know of a failure, or lack memory, while the others do not yet. */
+  /* One rank may already know of a failure, or lack memory, while the others do not. */
   int all[2] = {writer_failed(b->saves.writer), !save_queue_reserve_for(b, p, floats)};
   MPI_TRY(e, mpi_reduce_all(all, 2, MPI_INT, MPI_MAX, b->p.engine->comm));
   if (all[0] || all[1]) TRY(save_queue_finish(b, e));
@@ -107,8 +107,7 @@ int save_queue_finish(batch *b, error *e) {
   return error_agree(e, b->p.engine->comm);
 }
 
-/* Jobs agree among themselves, since the steps may be agreeing on something else, in which the data server takes no
- * part. */
+/* Jobs agree on a communicator of their own, since the steps may be agreeing on something else at the same time. */
 int save_queue_wait(batch *b, const snapshot *copy, error *e) {
   if (!copy) return 0;
   snapshot_wait(copy, e);

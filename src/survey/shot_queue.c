@@ -12,7 +12,7 @@
 #include "base/stop.h"
 
 enum { TAG_ASK = 7301, TAG_ORDER, TAG_STOP, TAG_LEFT };
-enum { LEAVES = -1 /* shot_report.number of a group that takes no more shots */ };
+enum { LEAVES = -1 /* shot_report.number from a group that takes no more shots */ };
 enum shot_state { QUEUE_LEFT, QUEUE_RUNNING, QUEUE_DONE, QUEUE_FAILED };
 static const char *const STATES[] = {"left", "running", "done", "failed"};
 
@@ -20,7 +20,7 @@ typedef struct queue_entry {
   enum shot_state state;
   int exit;       /* -1: none */
   double seconds; /* < 0: unknown */
-  char *why;      /* it failed or stopped; owned, as is the next one */
+  char *why;      /* why the shot failed or stopped; owned, as is the next one */
   char *warnings;
   enum shot_found there;
   char fingerprint[DIGEST_TEXT];
@@ -28,15 +28,15 @@ typedef struct queue_entry {
 
 struct shot_queue {
   shot_queue_setup s;
-  MPI_Comm comm; /* its own */
+  MPI_Comm comm; /* the queue's own */
   int rank, groups;
   bool threaded, fresh, started;
   pthread_t thread;
-  pthread_mutex_t lock; /* of all below but `stop`; where there is a thread */
-  pthread_cond_t left;  /* rank 0's group takes no more shots */
+  pthread_mutex_t lock; /* guards all members below but `stop`; used where there is a thread */
+  pthread_cond_t left;  /* signalled when rank 0's group takes no more shots */
   _Atomic int stop;     /* as shot_report.stopped */
-  queue_entry *entries; /* of the lines; owned */
-  int next;             /* the first one that may be left */
+  queue_entry *entries; /* one for each line; owned */
+  int next;             /* index of the first shot that may be left */
   int gone;             /* groups that take no more shots */
   bool *notified;       /* groups that know of `stop`; owned */
   shot_totals totals;
@@ -44,7 +44,7 @@ struct shot_queue {
   int shown;                  /* shots of the latest progress line */
   double begin, limit, spent; /* s: MPI_Wtime(); since stop_begin; of the shots that this run has done */
   double written;             /* clock_seconds() of the latest table */
-  bool changed;               /* since then */
+  bool changed;               /* since the latest table was written */
   const queue_entry *worst;   /* the failed shot with the greatest exit code; NULL: none */
   error worst_error;
   error broken; /* what ended the thread early */
@@ -62,8 +62,7 @@ static int queue_lack(error *e) {
   return FAIL(e, OUT_OF_MEMORY, sizeof(queue_entry), "the shots");
 }
 
-/* --- shots already done
- * -------------------------------------------------------------------------------------------- */
+/* --- shots already done ------------------------------------------------------------------------------------------- */
 
 /* The digest of a dataset, found once: the shots of a survey share most datasets. */
 typedef struct queue_digest {
@@ -73,8 +72,8 @@ typedef struct queue_digest {
 
 typedef struct queue_digests {
   const files *files;
-  void *root; /* of tsearch */
-  FILE *to;   /* the text of a fingerprint */
+  void *root; /* a tree of queue_digest (tsearch) */
+  FILE *to;   /* gets the text of a fingerprint */
   bool unreadable;
   int other; /* shots whose files have another fingerprint */
 } queue_digests;
@@ -106,8 +105,8 @@ static void queue_add_digest(void *context, const char *dataset) {
 }
 
 /* The fingerprint of a shot: a digest of its configuration and of the digests of its datasets. Every file of the shot
- * carries it as an attribute. A shot is done where all its files exist with its fingerprint (shot_find). Empty where a
- * dataset cannot be read: the shot will say why. */
+ * carries it as an attribute. A shot is done where all its files exist with its fingerprint (shot_find). The
+ * fingerprint is empty where a dataset cannot be read; the shot will report why. */
 static int queue_fingerprint(queue_digests *all, const config *c, char fingerprint[DIGEST_TEXT], error *e) {
   char *text = NULL;
   size_t length = 0;
@@ -140,7 +139,7 @@ static void queue_print_text(FILE *to, const char *text) {
   fputc('"', to);
 }
 
-/* The text of a field of the table; NULL: it is empty. To be freed. */
+/* Returns the text of a field of the table, which the caller frees; NULL: the field is empty. */
 static char *queue_read_text(const char *from) {
   const bool quoted = *from == '"';
   char *text = NULL;
@@ -154,7 +153,7 @@ static char *queue_read_text(const char *from) {
   return NULL;
 }
 
-/* Reads the seconds and warnings of a shot that is done from an earlier run's table; seconds < 0: not there. */
+/* Reads the seconds and warnings of a done shot from an earlier run's table; seconds < 0: the table lacks them. */
 static void queue_read_past(const char *table, const char *name, queue_entry *n) {
   char key[600] = "";
   FILE *to = table ? fmemopen(key, sizeof key, "w") : NULL;
@@ -242,7 +241,7 @@ static void queue_print_table(const shot_queue *q, FILE *to) {
   }
 }
 
-/* Writes the table where it has changed, at most once a second unless it is the `last`. By one thread at a time. */
+/* Writes the table if it has changed, at most once a second unless `last`. One thread at a time may call it. */
 static int queue_write_table(shot_queue *q, bool last, error *e) {
   const double PERIOD = 1; /* s */
   char name[CONFIG_TEXT + 16], *text = NULL;
@@ -277,7 +276,8 @@ const char *shot_queue_says(enum on_stop_kind kind) {
   return says[kind];
 }
 
-/* `reason`: as in shot_report.stopped. Logs it unless this rank has got the signal itself. */
+/* Stops the survey for `reason`, as in shot_report.stopped. Logs a signal unless this rank got it itself and has
+ * answered. */
 static void queue_stop(shot_queue *q, int reason) {
   if (!reason || q->stop) return;
   q->stop = reason;
@@ -287,7 +287,7 @@ static void queue_stop(shot_queue *q, int reason) {
              shot_queue_says(q->s.config->survey_on_stop));
 }
 
-/* Must the survey end? No shot begins any more then. */
+/* Stops the survey if a signal or the wall time requires it; then no shot begins any more. */
 static void queue_watch(shot_queue *q) {
   const bool finishes = q->s.config->survey_on_stop == ON_STOP_FINISH;
   if (q->stop) return;
@@ -310,7 +310,7 @@ static void queue_record(shot_queue *q, const shot_report *r) {
   n->state = stopped ? QUEUE_LEFT : r->failed.id ? QUEUE_FAILED : QUEUE_DONE;
   n->exit = error_exit_code(r->failed.id);
   n->seconds = r->seconds;
-  error lack = {0}; /* of memory */
+  error lack = {0}; /* ignored: a lack of memory loses only warnings */
   n->why = r->failed.id ? strdup(r->failed.text) : NULL;
   n->warnings = warnings_join(&r->warns);
   if (!stopped) warnings_add(&q->warned, &r->warns, r->number, &lack);
@@ -329,7 +329,7 @@ void shot_queue_read(message *m, shot_order *order) {
   if (order->number) files_carry_config(m, &order->config);
 }
 
-/* The message of the next order. */
+/* Writes the next order into the message. */
 static int queue_order(shot_queue *q, bool asks, message *m, error *e) {
   shot_order o = {.number = 0, .fresh = q->fresh};
   config c = {.nx = 0};
@@ -345,7 +345,7 @@ static int queue_order(shot_queue *q, bool asks, message *m, error *e) {
     n->state = QUEUE_RUNNING;
     q->changed = true;
   }
-  shot_queue_read(m, &o); /* writes it: the message is not being read */
+  shot_queue_read(m, &o); /* writes the order, since the message is not in reading mode */
   config_free(&c);
   return m->failed ? queue_lack(e) : 0;
 }
@@ -361,7 +361,7 @@ static int queue_serve(shot_queue *q, const shot_report *r, message *m, error *e
   return e->id;
 }
 
-/* --- messages ------------------------------------------------------------------------------------------------------ */
+/* --- messages ----------------------------------------------------------------------------------------------------- */
 
 static int queue_send(const void *bytes, size_t count, int to, int tag, MPI_Comm comm, error *e) {
   MPI_Request request;
@@ -369,7 +369,7 @@ static int queue_send(const void *bytes, size_t count, int to, int tag, MPI_Comm
   return error_from_mpi(e, mpi_wait(&request, MPI_STATUS_IGNORE), "MPI_Isend");
 }
 
-/* Waits for a message, and takes it. */
+/* Waits for a message and receives it. */
 static int queue_receive(message *m, int tag, MPI_Comm comm, error *e) {
   const double LONGEST = 500e-6; /* s */
   pace p = {.begin = clock_seconds()};
@@ -409,7 +409,7 @@ int shot_queue_stopped(void *context) {
   return q->stop > 0 ? q->stop : 0;
 }
 
-/* --- the thread ---------------------------------------------------------------------------------------------------- */
+/* --- the thread --------------------------------------------------------------------------------------------------- */
 
 /* Answers one group's request, if there is one. */
 static int queue_answer(shot_queue *q, bool *answered, error *e) {
@@ -427,7 +427,7 @@ static int queue_answer(shot_queue *q, bool *answered, error *e) {
       queue_send(&notified, sizeof notified, status.MPI_SOURCE, TAG_LEFT, q->comm, e);
     else
       queue_send(m.bytes, m.length, status.MPI_SOURCE, TAG_ORDER, q->comm, e);
-    /* it receives no more messages */
+    /* the group receives no more messages */
     if (r.number == LEAVES) q->notified[status.MPI_SOURCE / q->s.ranks] = true;
   }
   message_free(&m);
@@ -435,7 +435,7 @@ static int queue_answer(shot_queue *q, bool *answered, error *e) {
   return e->id;
 }
 
-/* Sends a signal to the other groups, once each. */
+/* Sends the signal once to each of the other groups. */
 static int queue_tell(shot_queue *q, error *e) {
   const int number = q->stop;
   for (int g = 1; number > 0 && g < q->groups; g++)
@@ -452,7 +452,7 @@ static void queue_progress(shot_queue *q) {
                            .step = q->totals.done + q->totals.failed,
                            .steps = q->totals.shots,
                            .seconds = MPI_Wtime() - q->begin};
-  const bool done = p.step == p.steps && q->shown == p.step; /* the last line is shown once */
+  const bool done = p.step == p.steps && q->shown == p.step; /* the last line is shown only once */
   if (p.step > p.first && !done && log_progress_due(q->s.log, &p)) {
     log_progress(q->s.log, &p, 0);
     q->shown = (int)p.step;
@@ -478,15 +478,15 @@ static void *queue_main(void *argument) {
     if (answered) p = (pace){.begin = clock_seconds()};
     if (!answered && !over && q->groups > 1) pace_wait(&p, LONGEST);
   }
-  if (e.id) error_abort(&e, q->comm); /* other groups wait for answers */
+  if (e.id) error_abort(&e, q->comm); /* other groups wait for answers, so the job ends */
   q->broken = e;
   if (e.id) q->stop = -1;
   return NULL;
 }
 
-/* --- the whole ------------------------------------------------------------------------------------------------------ */
+/* --- the whole ---------------------------------------------------------------------------------------------------- */
 
-/* Makes the folder PATH, and the one it is in. Was it not there? */
+/* Makes the folder around PATH, then PATH. Returns true if PATH was missing. */
 static bool queue_make_folder(const shot_queue *q, error *e) {
   bool missing = false;
   char inside[CONFIG_TEXT + 16];
@@ -546,12 +546,12 @@ int shot_queue_start(shot_queue *q, error *e) {
     rc = thread_start(&q->thread, queue_main, q);
   }
   q->started = !rc;
-  if (rc) q->threaded = false; /* otherwise the thread reads it */
+  if (rc) q->threaded = false; /* set only here on failure: a running thread reads it */
   if (rc) FAIL(e, DEVICE_FAILED, "host", "starting the thread of the shots", strerror(rc));
   return error_agree(e, q->comm);
 }
 
-/* The group takes no more shots and receives no more messages. */
+/* Tells the queue that the group takes no more shots; then the group gets no more messages. */
 static int queue_leave(shot_queue *q, error *e) {
   const shot_report leave = {.number = LEAVES};
   message m = {0};
@@ -600,7 +600,7 @@ int shot_queue_finish(shot_queue *q, shot_totals *totals, error *e) {
 void shot_queue_close(shot_queue *q) {
   if (!q) return;
   if (q->started && q->groups * q->s.ranks == 1)
-    shot_queue_finish(q, &(shot_totals){0}, &(error){0}); /* a rank alone that has failed */
+    shot_queue_finish(q, &(shot_totals){0}, &(error){0}); /* only a single rank, after a failure, gets here */
   for (int i = 0; q->entries && i < q->totals.shots; i++)
     free(q->entries[i].why), free(q->entries[i].warnings);
   if (q->comm != MPI_COMM_NULL) MPI_Comm_free(&q->comm);

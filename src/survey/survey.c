@@ -29,7 +29,7 @@ static const char *survey_plural(int count) {
   return count == 1 ? "" : "s";
 }
 
-/* Cuts the ranks into groups. */
+/* Decides how the ranks are cut into groups. */
 static int survey_find_groups(survey *v, error *e) {
   const survey_job *j = &v->job;
   int ranks, each = j->config->survey_ranks;
@@ -56,7 +56,7 @@ static int survey_split(survey *v, error *e) {
   return files_split(j->files, v->parts, &v->group, &v->first, e);
 }
 
-/* [output] path, which the configuration of the first shot has with a slash and its name. */
+/* Finds [output] path: the first shot's path without the slash and the shot's name. */
 static void survey_find_path(survey *v) {
   const config *c = v->job.config;
   const size_t length = strlen(c->output_path) - strlen(c->output_name) - 1;
@@ -78,8 +78,8 @@ static int survey_group(survey *v, error *e) {
 
 /* --- slots -------------------------------------------------------------------------------------------------------- */
 
-/* Shots that step together, as a batch: those of a 2D survey, where a rank does a shot and all of them begin with the same
- * field. On rank 0, which has the lines. */
+/* The number of shots that step together, as a batch. This needs a 2D survey in which each rank does its own shots, and
+ * all shots begin with the same field. For rank 0, which has the lines. */
 static int survey_together(const survey *v) {
   /* FULL: points that fill a GPU; a map counts as half a point. FIELDS: the fewest fields that a gradient's memory must
    * hold. The last batch of a group is small, because nothing steps while its files are written. */
@@ -115,7 +115,7 @@ int survey_memory_parts(const survey *v) {
   return v->threaded && v->most > v->together ? 2 : 1;
 }
 
-/* Shots, or batches, that step at once: as many as fill a GPU. */
+/* The number of shots, or batches, that step at once: as many as fill a GPU. */
 static int survey_at_once(const survey *v) {
   const double FULL = 40e6; /* points */
   const int MOST = 4, asked = v->job.config->survey_at_once;
@@ -155,7 +155,7 @@ static int survey_open_shots(survey_slot *t, error *e) {
   return 0;
 }
 
-/* The memory of a batch, of the first slot on the engine's device. Others have a device object of their own. */
+/* Takes the memory of a slot's batch. The first slot uses the engine's device object, other slots open their own. */
 static int survey_open_slot(survey_slot *t, error *e) {
   survey *v = t->v;
   TRY(survey_open_shots(t, e));
@@ -166,14 +166,14 @@ static int survey_open_slot(survey_slot *t, error *e) {
   return batch_end(&t->batch, e);
 }
 
-/* Plans the gradient of a slot, one of `slots`. */
+/* Plans and opens the gradient of a slot, one of `slots`. */
 static int survey_open_back(survey_slot *t, int slots, error *e) {
   t->gradient.parts = slots;
   TRY(gradient_plan(&t->gradient, &t->batch, e));
   return gradient_open(&t->gradient, e);
 }
 
-/* The number of slots: those that step, and one more for the shot being written. */
+/* The number of slots: one for each that steps, and one more for the shot being written. */
 static int survey_room(const survey *v) {
   const int parts = survey_memory_parts(v);
   return parts == 1 || config_has_gradient(v->job.config) ? parts : survey_at_once(v) + 1;
@@ -193,7 +193,7 @@ static int survey_make_slots(survey *v, int most_parts, error *e) {
   return 0;
 }
 
-/* Opens slots as long as there is memory. */
+/* Opens slots as long as memory allows. */
 static int survey_open_slots(survey *v, error *e) {
   error less = {0};
   int most_parts = survey_room(v);
@@ -213,9 +213,9 @@ static int survey_open_slots(survey *v, error *e) {
   return 0;
 }
 
-/* --- planning ------------------------------------------------------------------------------------------------------ */
+/* --- planning ----------------------------------------------------------------------------------------------------- */
 
-/* The engine has the time step of the checkpoint. */
+/* Plans the engine, with the time step of the checkpoint if there is one. */
 static int survey_plan_engine(survey *v, error *e) {
   const checkpoint *from = v->one.restart.from.name[0] ? &v->one.restart.from : NULL;
   const engine_setup setup = {.config = v->job.config,
@@ -230,7 +230,8 @@ static int survey_plan_engine(survey *v, error *e) {
   return error_agree(e, v->active);
 }
 
-/* Plans the engine and the first shot. In a survey this shot only serves the log: it is planned again when it is taken. */
+/* Plans the engine and the first shot. In a survey this plan only serves the log, since the shot is planned again when
+ * it is taken. */
 static int survey_plan_first(survey *v, error *e) {
   const request verify = {FILES_VERIFY_CHECKPOINT, .own.from = &v->one.restart.from};
   error unread = {0};
@@ -276,9 +277,9 @@ void survey_close(survey *v) {
   if (v->active != MPI_COMM_NULL) MPI_Comm_free(&v->active);
 }
 
-/* --- the whole ------------------------------------------------------------------------------------------------------ */
+/* --- the whole ---------------------------------------------------------------------------------------------------- */
 
-/* Says what runs, by the first shot, where that can be read. */
+/* Logs what runs, by the example of the first shot, if that shot could be planned. */
 static int survey_announce(survey *v, error *e) {
   survey_slot *t = &v->slots[0];
   const run_log before = *v->log;
@@ -309,7 +310,7 @@ int survey_batch(survey *v, survey_slot **slot, error *e) {
   return batch_open(&(*slot)->batch, e);
 }
 
-/* Finds the shots that are not done. */
+/* Opens the queue, which finds the shots that are not done. */
 static int survey_find_left(survey *v, int *left, error *e) {
   const survey_job *j = &v->job;
   const config *c = j->config;
@@ -320,14 +321,14 @@ static int survey_find_left(survey *v, int *left, error *e) {
   return shot_queue_open(&v->queue, &queue, left, e);
 }
 
-/* Moves the sum of other shots aside; that of these shots is written once they are done. With [output] replace the old
- * sum is deleted when they are `over`. On rank 0. */
+/* Moves an earlier survey's sum aside; the sum of these shots is written once they are done. With [output] replace the
+ * old sum is deleted then, if `over`. For rank 0. */
 static int survey_move_sum_aside(survey *v, bool left, bool over, error *e) {
   config c = *v->job.config;
   const space_steps others = {.all = true, .over = over};
   space_aside aside;
   snprintf(c.output_path, sizeof c.output_path, "%s", v->path);
-  if (c.receivers == RECEIVERS_NONE) c.receivers = RECEIVERS_LINE; /* only the sum is moved */
+  if (c.receivers == RECEIVERS_NONE) c.receivers = RECEIVERS_LINE; /* so that only the sum is moved */
   if (left) c.gradient_observed[0] = c.gradient_residual[0] = '\0';
   const request r = {FILES_MOVE_ASIDE, .config = &c, .which = others, .answer_bytes = sizeof aside,
                      .own.answer = &aside};
@@ -340,7 +341,7 @@ static int survey_move_sum_aside(survey *v, bool left, bool over, error *e) {
   return 0;
 }
 
-/* The sum over all shots, once they are done. On rank 0. */
+/* Writes the sum over all shots, once they are done. For rank 0. */
 static int survey_sum(survey *v, const shot_totals *totals, error *e) {
   const shot_lines *lines = v->job.lines.lines;
   const config *c = v->job.config;
@@ -395,14 +396,14 @@ static int survey_conclude(survey *v, bool done, error *e) {
   return e->id;
 }
 
-/* Things that earlier shots have opened stay. */
+/* Opens the slots the first time; later calls keep them and only load the media. */
 static int survey_make_ready(survey *v, error *e) {
   if (!v->slots) return survey_open(v, e);
   engine_load(&v->engine, e);
   return error_agree(e, v->active);
 }
 
-/* The shots of the queue. */
+/* Does the shots of the queue. */
 static int survey_do_several(survey *v, error *e) {
   int left;
   stop_say(shot_queue_says(v->job.config->survey_on_stop));
@@ -410,7 +411,7 @@ static int survey_do_several(survey *v, error *e) {
   if (v->first.access) survey_move_sum_aside(v, left, false, e);
   TRY(error_agree(e, v->active));
   if (left && !survey_make_ready(v, e) && !shot_queue_start(v->queue, e) && survey_shots(v, e))
-    error_abort(e, v->job.files->comm); /* other groups wait */
+    error_abort(e, v->job.files->comm); /* other groups wait, so the job ends */
   TRY(e->id);
   return survey_conclude(v, left > 0, e);
 }

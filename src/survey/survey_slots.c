@@ -8,16 +8,16 @@
 #include "base/thread.h"
 #include "survey.h"
 
-/* A failure of the device or of MPI, which later shots would meet too, ends the job. */
+/* Ends the job after a failure of the device or of MPI, since later shots would fail too. */
 static int survey_check_device(const survey *v, const error *e) {
   const bool memory =
       e->id == ERROR_OUT_OF_MEMORY || e->id == ERROR_DEVICE_MEMORY || e->id == ERROR_NODE_MEMORY;
   return error_exit_code(e->id) == EXIT_CODE_DEVICE && !memory ? error_abort(e, v->job.files->comm) : 0;
 }
 
-/* --- beginning ----------------------------------------------------------------------------------------------------- */
+/* --- beginning ---------------------------------------------------------------------------------------------------- */
 
-/* Moves the files of another shot aside. */
+/* Moves files aside that another shot has left under this shot's path. */
 static int survey_move_aside(const survey *v, survey_shot *t, error *e) {
   const space_steps none = {.none = true, .begins = true};
   space_aside aside;
@@ -38,7 +38,7 @@ int survey_plan_shot(const survey *v, survey_shot *t, run_log *log, error *e) {
   return e->id;
 }
 
-/* Its checkpoint is looked for once. */
+/* Plans a shot. Its checkpoint is looked for only the first time. */
 static int survey_take_up(survey_slot *slot, survey_shot *t, error *e) {
   const survey *v = slot->v;
   if (t->planned) return 0;
@@ -50,7 +50,7 @@ static int survey_take_up(survey_slot *slot, survey_shot *t, error *e) {
     TRY(restart_open(&t->restart, e));
   }
   TRY(survey_plan_shot(v, t, t->restart.log, e));
-  if (!v->several) return 0; /* announce has logged it */
+  if (!v->several) return 0; /* announce has logged the remarks */
   shot_warn_of_time(&t->shot);
   shot_remarks(&t->shot);
   return 0;
@@ -86,7 +86,7 @@ static int survey_check_gradient(void *context, int i, error *e) {
   return gradient_check(&t->gradient, i, e);
 }
 
-/* A shot that cannot begin fails alone. */
+/* Begins a batch of all shots that can be planned. A shot that cannot begin fails alone. */
 static int survey_begin_batch(survey_slot *t, error *e) {
   survey *v = t->v;
   int n = 0;
@@ -102,7 +102,7 @@ static int survey_begin_batch(survey_slot *t, error *e) {
   return batch_begin(&t->batch, e);
 }
 
-/* False where no shot has begun. */
+/* Begins the shots; returns false where none could. */
 static bool survey_begin_shots(survey_slot *t) {
   survey_shot *first = &t->shots[0];
   survey_begin_batch(t, &t->failed);
@@ -114,7 +114,8 @@ static bool survey_begin_shots(survey_slot *t) {
   return !t->failed.id;
 }
 
-/* A data server has one checkpoint open for a rank: from when it is found until it is read, no other shot begins. */
+/* Begins the shots. A data server holds one open checkpoint for a rank, so no other shot may begin until that one has
+ * been read. */
 static bool survey_begin(survey_slot *t) {
   survey *v = t->v;
   const bool alone = v->files->served && v->job.config->survey_on_stop == ON_STOP_CHECKPOINT;
@@ -124,7 +125,7 @@ static bool survey_begin(survey_slot *t) {
   return steps;
 }
 
-/* Prepares what a shot needs after its steps, while these go on: the observed traces, and its files. */
+/* Prepares, while the steps go on, what shots need after them: the observed traces and the files. */
 static void survey_make_ready(survey_slot *t) {
   batch *b = &t->batch;
   for (int i = 0; i < b->count; i++) {
@@ -134,9 +135,9 @@ static void survey_make_ready(survey_slot *t) {
   }
 }
 
-/* --- taking and reporting ------------------------------------------------------------------------------------------ */
+/* --- taking and reporting ----------------------------------------------------------------------------------------- */
 
-/* The one shot, which is planned. */
+/* Takes the only shot, which is planned. */
 static void survey_take_one(survey_slot *slot) {
   survey *v = slot->v;
   survey_shot *t = &slot->shots[slot->count++];
@@ -146,7 +147,7 @@ static void survey_take_one(survey_slot *slot) {
   v->over = true;
 }
 
-/* Takes the next shot, if there is one. */
+/* Takes the next shot of the queue, if there is one. */
 static int survey_take(survey_slot *slot, error *e) {
   survey *v = slot->v;
   survey_shot *t = &slot->shots[slot->count];
@@ -185,7 +186,7 @@ static int survey_report_shot(survey_slot *slot, survey_shot *t, error *e) {
   return error_agree(e, v->engine.comm);
 }
 
-/* The one shot: the times of its steps, and its files. */
+/* Reports the only shot: the times of its steps, and its files. */
 static void survey_report_one(survey_slot *slot, const survey_shot *t) {
   survey *v = slot->v;
   const char *report = v->job.config->report_file;
@@ -219,7 +220,7 @@ static int survey_report(survey_slot *t, error *e) {
   return e->id;
 }
 
-/* --- ending -------------------------------------------------------------------------------------------------------- */
+/* --- ending ------------------------------------------------------------------------------------------------------- */
 
 /* Called by batch_each, as are the next ones. */
 static int survey_finish_traces(void *context, int i, error *e) {
@@ -238,7 +239,7 @@ static int survey_write_gradient(void *context, int i, error *e) {
   return gradient_write(&t->gradient, i, NULL, e);
 }
 
-/* Counts a batch that begins (1) or ends (-1) to step or go back. */
+/* Counts a batch that begins (1) or ends (-1) stepping or going back. */
 static void survey_count(survey *v, int more) {
   pthread_mutex_lock(&v->counting);
   if (v->busy == 0) v->since = clock_seconds();
@@ -285,9 +286,9 @@ static void survey_write_shots(survey_slot *t) {
   batch_end(b, &t->failed);
 }
 
-/* --- a slot -------------------------------------------------------------------------------------------------------- */
+/* --- a slot ------------------------------------------------------------------------------------------------------- */
 
-/* Wakes the group's first thread: the work of the slot's state is done. */
+/* Wakes the group's first thread, because the work of the slot's state is done. */
 static void survey_tell(survey_slot *t) {
   t->done = true;
   sem_post(&t->v->news);
@@ -297,7 +298,7 @@ static void survey_await(sem_t *what) {
   while (sem_wait(what) && errno == EINTR) continue;
 }
 
-/* A thread that has the device begins with this. */
+/* Makes the slot's device the calling thread's. */
 static void survey_adopt(survey_slot *t) {
   device *dev = t->batch.p.dev;
   const device_peer *peer = dev->table->peer;
@@ -316,16 +317,16 @@ static void *survey_work(void *argument) {
   return NULL;
 }
 
-/* Takes as many shots as step together, and begins them. */
+/* Takes as many shots as step together, and begins them in a batch. */
 static int survey_begin_slot(survey_slot *t, error *e) {
   survey *v = t->v;
-  /* an equal part, so that all groups end together, but at least SURVEY_FEW */
+  /* the rest of an equal part, so that all groups end together, but at least SURVEY_FEW */
   const int part = larger(v->most - v->taken, SURVEY_FEW), most = smaller(part, v->together);
   while (!v->over && t->count < most) TRY(survey_take(t, e));
   v->taken += t->count;
   if (!t->count) return 0;
   t->failed = (error){0};
-  t->batch.count = 0; /* until these have begun */
+  t->batch.count = 0; /* until the new shots have begun */
   t->state = SURVEY_BEGINNING, t->done = false;
   if (v->threaded) {
     const int rc = thread_start(&t->thread, survey_work, t);
@@ -347,7 +348,8 @@ static void survey_write(survey_slot *t) {
   }
 }
 
-/* The next shot begins beside the last eighth of the steps: no earlier, since another group may be free sooner. */
+/* Does the steps. The next shot begins during the last eighth of them, not earlier, since another group may be free
+ * sooner. */
 static void *survey_steps(void *argument) {
   const int EIGHTH = 8;
   survey_slot *t = argument;
@@ -392,8 +394,8 @@ static void survey_stepped(survey_slot *t) {
   survey_write(t);
 }
 
-/* Is it time to begin a shot? Where all that can step do, the next one begins once one of them is ending. The first one
- * begins alone: with it the engine chooses its kernels. */
+/* Is it time to begin a shot? Where as many step as can, the next shot begins when one of them is near its end. The
+ * first shot begins alone, because with it the engine chooses its kernels. */
 static bool survey_wants(const survey *v) {
   int begun = 0;
   bool ending = false;
@@ -406,7 +408,7 @@ static bool survey_wants(const survey *v) {
   return begun + v->stepping < v->at_once || (begun == 0 && ending);
 }
 
-/* Moves a slot to its next state if that is due; *on: it has changed. */
+/* Moves a slot to its next state if that is due, and then sets *on. */
 static int survey_look(survey_slot *t, bool *on, error *e) {
   const survey *v = t->v;
   const enum slot_state was = t->state;

@@ -7,27 +7,27 @@
 #include "base/numbers.h"
 
 enum { CHANGES = 5, VERIFIED_TEXT = 1024 };
-static const double FIRST_CHANGE = 1e-2, RATIO = 4; /* of the velocity; from one to the next */
+static const double FIRST_CHANGE = 1e-2, RATIO = 4; /* of the velocity; of a change to the next */
 static const double DOT_LIMIT = 5e-6, SLOPE_LIMIT = 0.05, QUOTIENT_LIMIT = 1e-3;
 
 typedef struct verify {
   gradient *g;
   batch *b;
-  shot *shot;    /* of the batch */
+  shot *shot;    /* the shot of the batch */
   propagator *p; /* not owned, as is the next one */
   engine *engine;
   shot_setup setup; /* of the shot */
-  size_t points;    /* own */
+  size_t points;    /* own points of this rank */
   float *m;         /* dt^2 v^2 of the steps, own planes; owned, as is the next one */
-  float *start;     /* the field at step 0, likewise */
-  float *velocity;  /* the user's, likewise */
-  float *weight;    /* the change of the velocity where `change` is 1, likewise */
-  float *field;     /* device memory in place of a medium that is one number; owned; NULL: there is none */
-  double traces;    /* sum of their squares, times their weights */
+  float *start;     /* the field at step 0, own planes */
+  float *velocity;  /* the user's velocity, own planes, owned */
+  float *weight;    /* the relative change of the velocity for `change` 1, own planes, owned */
+  float *field;     /* device memory in place of a medium that is one number; owned; NULL: not needed */
+  double traces;    /* sum of the traces' squares times their weights */
   char text[VERIFIED_TEXT];
 } verify;
 
-/* Uniform in [0, 1), of a point or sample of the whole run. */
+/* A random number in [0, 1) for a point or sample of the whole run. */
 static double verify_random(uint64_t index) {
   return (double)(mix64(index + 0x76657269) >> 11) * 0x1p-53;
 }
@@ -46,7 +46,7 @@ static int verify_planes(const verify *v, float *field, float *values, error *e)
   return transfer_to_host(&t, 0, v->engine->slab.nz, values, e);
 }
 
-/* Keeps the initial field, which the steps have times sigma. */
+/* Keeps the initial field, divided by sigma, with which the steps multiply it. */
 static void verify_start(verify *v, error *e) {
   float *const field = v->engine->medium[MEDIUM_SIGMA];
   float *sigma = field ? malloc(v->points * sizeof *sigma) : NULL;
@@ -57,7 +57,7 @@ static void verify_start(verify *v, error *e) {
   free(sigma);
 }
 
-/* The steps, with the velocity times 1 + change w; afterwards the traces are as they would be written. */
+/* Does a forward run on the present medium; afterwards the traces are as they would be written. */
 static int verify_run(verify *v, bool keeps, error *e) {
   batch *b = v->b;
   const batch_setup of = b->of;
@@ -109,11 +109,11 @@ static int verify_begin(verify *v, error *e) {
   return error_agree(e, g->comm);
 }
 
-/* Keeps m, and gives the shot a field of it. */
+/* Keeps m. Where m is one number, gives the shot a field of it. */
 static int verify_keep_medium(verify *v, error *e) {
   propagator *p = v->p;
   engine *g = v->engine;
-  p->stepper.front = NULL; /* it knows the medium of the engine */
+  p->stepper.front = NULL; /* the wavefront uses the engine's medium */
   if (g->medium[0]) {
     verify_planes(v, g->medium[0], v->m, e);
     return error_agree(e, g->comm);
@@ -127,8 +127,8 @@ static int verify_keep_medium(verify *v, error *e) {
 
 /* --- the dot product ---------------------------------------------------------------------------------------------- */
 
-/* Fills the residual. sums[0]: its product with the traces, then the squares of both, and those of the traces times
- * their weights. */
+/* Fills the residual with random values. sums: its product with the traces, the squares of residual and of traces, and
+ * the traces' squares times their weights. */
 static void verify_residual(const verify *v, float *residual, double sums[4]) {
   const receivers *r = &v->shot->at.receivers;
   const traces all = receivers_traces(r);
@@ -143,7 +143,7 @@ static void verify_residual(const verify *v, float *residual, double sums[4]) {
     }
 }
 
-/* The same product, from the gradients. */
+/* Finds the same product from the gradients. */
 static int verify_transposed(verify *v, double *sum, error *e) {
   adjoint *a = &v->g->adjoint;
   const receivers *at = &a->shots->at_sources;
@@ -187,7 +187,7 @@ static int verify_dot(verify *v, bool *right, error *e) {
 
 /* --- Taylor's remainder ------------------------------------------------------------------------------------------- */
 
-/* J of the traces; of a residual that is given, its product with them. */
+/* Finds J of the traces; with a given residual, J is its product with the traces. */
 static int verify_misfit(verify *v, double *J, error *e) {
   const receivers *r = &v->shot->at.receivers;
   double sum = 0;
@@ -213,16 +213,16 @@ static int verify_misfit_at(verify *v, double change, double *J, error *e) {
   return verify_misfit(v, J, e);
 }
 
-/* Values of J for changes of the velocity. */
+/* J and its dependence on changes of the velocity. */
 typedef struct taylor {
   double J, derivative, /* by the gradient */
-      sum,              /* J's dependence on the size of the change: */
+      sum,              /* the absolute terms of the derivative, for its rounding error */
       curvature, quotients[CHANGES];
-  bool square; /* somewhere the remainder falls as the square of the change */
+  bool square; /* for some changes the remainder falls as their square */
 } taylor;
 
-/* Chooses by which part of itself the velocity changes at each point: at random, but up the gradient, so that J changes most.
- * Where the media are averaged, absorb, or go on outside, by the same everywhere. */
+/* Chooses the relative change of the velocity at each point. It is random, with the sign of the gradient, so that J
+ * changes most. Where media are averaged, absorb or continue outside, it is the same everywhere. */
 static int verify_derivative(verify *v, taylor *t, error *e) {
   const engine *g = v->engine;
   const uint64_t first = (uint64_t)g->slab.z0 * (uint64_t)g->slab.ny * (uint64_t)g->slab.nx;
@@ -230,7 +230,7 @@ static int verify_derivative(verify *v, taylor *t, error *e) {
   double *unit = &v->g->adjoint.shots->unit;
   const double scale = *unit;
   const bool same = g->physics.model.needed || config_extends(g->config);
-  *unit = 1; /* as it comes, however small it is */
+  *unit = 1; /* undivided, since values may be very small */
   adjoint_planes(&velocity, 0, g->slab.nz, v->weight, e);
   *unit = scale;
   for (size_t i = 0; !e->id && i < v->points; i++) {
@@ -250,7 +250,7 @@ static void verify_add(verify *v, const char *text) {
   log_line(v->shot->log, "verify: %s", text);
 }
 
-/* A derivative by differences, and its error. */
+/* A derivative found from difference quotients, and its error. */
 typedef struct quotient {
   double value, error;
 } quotient;
@@ -277,17 +277,17 @@ static quotient verify_extrapolate(const double q[CHANGES], double noise) {
   return best;
 }
 
-/* The rounding error of the derivative besides that of the quotients. It comes from the traces, whose change is the
- * root of the curvature, and from gradient values too small to be normal numbers. */
+/* The derivative's rounding error that is not the quotients'. It comes from the traces, whose change is the root of the
+ * curvature, and from gradient values too small to be normal numbers. */
 static double verify_rounding(const verify *v, const taylor *t) {
-  const double TRACES = 8; /* times that of one number: the most that was seen is 6.3 */
+  const double TRACES = 8; /* times the rounding of one number; the largest value seen is 6.3 */
   const misfit *m = v->g->misfits;
   const double each = v->engine->physics.dt * (double)m->of->every;
   const double traces = m->given ? 0 : sqrt(each * v->traces * fmax(0, t->curvature));
   return fmax(TRACES * FLT_EPSILON / 2 * traces, FLT_MIN * t->sum);
 }
 
-/* Is the derivative that of the quotients? The smallest changes tell how much of those is rounding. */
+/* Does the derivative agree with the quotients? The smallest changes show the rounding error of the quotients. */
 static bool verify_judge(verify *v, const taylor *t) {
   char text[260];
   double noise = 0;
@@ -315,7 +315,8 @@ static bool verify_judge(verify *v, const taylor *t) {
   return right || nothing;
 }
 
-/* J of changes of both signs, ever smaller: the remainder falls as their square, until it is lost in rounding. */
+/* Finds J for smaller and smaller changes of both signs. The remainder must fall as the square of the change until
+ * rounding hides it. */
 static int verify_taylor(verify *v, double J, bool *right, error *e) {
   char text[160], slope_text[64] = "";
   taylor t = {.J = J};
@@ -329,7 +330,7 @@ static int verify_taylor(verify *v, double J, bool *right, error *e) {
     TRY(verify_misfit_at(v, -change, &less, e));
     const double remainder = fabs(more - J - change * t.derivative);
     t.quotients[i] = (more - less) / (2 * change);
-    if (i > 0 && before > 0 && remainder > 0) { /* the first has none before it */
+    if (i > 0 && before > 0 && remainder > 0) { /* the first change has no predecessor */
       const double slope = log(before / remainder) / log(RATIO);
       t.square = t.square || fabs(slope - 2) <= SLOPE_LIMIT;
       snprintf(slope_text, sizeof slope_text, "slope of the remainder %.3f, ", slope);
@@ -360,7 +361,7 @@ static int verify_all(verify *v, error *e) {
   TRY(verify_keep_medium(v, e));
   TRY(verify_taylor(v, J, &right, e));
   TRY(verify_change(v, 0, e));
-  if (gradient_write(g, 0, v->text, e) == ERROR_GRADIENT_SMALL) { /* hardly any wave: no fault of its own */
+  if (gradient_write(g, 0, v->text, e) == ERROR_GRADIENT_SMALL) { /* the gradient may still be right */
     log_line(v->shot->log, "warning: %s; it is not written", e->text);
     *e = (error){0};
   }

@@ -1,12 +1,13 @@
-/* --verify-gradient: is the gradient right on this configuration? The dot product of the map from signals and initial field to
- * traces with its transpose, which is linear; and Taylor's remainder of the misfit where the velocity is changed. */
+/* --verify-gradient tests whether the gradient is right for this configuration. The dot product test compares the map
+ * from signals and initial field to traces, which is linear, with its transpose. Taylor's remainder of the misfit tests
+ * changes of the velocity. */
 #ifndef STENCIL_VERIFY_H
 #define STENCIL_VERIFY_H
 
 #include "gradient.h"
 
-/* Tests the one planned shot of a batch on an open engine, logs what is found and writes it with the gradient.
- * GRADIENT_WRONG where it is not right. Collective, same error everywhere. */
+/* Tests the only planned shot of a batch on an open engine. Logs the results and writes them with the gradient.
+ * GRADIENT_WRONG where the gradient is wrong. Collective, same error everywhere. */
 int verify_gradient(gradient *g, error *e);
 
 #endif
