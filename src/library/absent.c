@@ -1,5 +1,5 @@
-/* Functions that the driver names but the library never calls: of checkpoints, states in a file, the JSON report. stencil_open
- * refuses their keys. */
+/* Functions that the driver refers to but the library never calls: checkpoints, states in a file, the JSON report.
+ * stencil_open refuses their keys. */
 #include "io/checkpoint/checkpoint.h"
 #include "io/output/space.h"
 #include "survey/report.h"

@@ -1,4 +1,4 @@
-/* The requests of a run (io/files.h), performed by arrays of the caller. */
+/* Performs the requests of a run (io/files.h) with arrays of the caller. */
 #include "arrays.h"
 #include <float.h>
 #include <math.h>
@@ -11,7 +11,7 @@
 #include "base/thread.h"
 #include "device_array.h"
 
-enum { BLOCK = 1 << 15 /* numbers that a thread moves at a time: they stay in its cache */ };
+enum { BLOCK = 1 << 15 /* numbers that a thread moves at a time, few enough for its cache */ };
 
 void arrays_open(arrays *a) {
   pthread_mutex_init(&a->lock, NULL);
@@ -106,7 +106,7 @@ static int array_refuse(const char *name, const char *expected, const stencil_ar
 
 /* --- a field ------------------------------------------------------------------------------------------------------ */
 
-/* Is that the shape (nz, ny, nx) but for axes of one point? */
+/* Is the array's shape (nz, ny, nx), apart from axes of one point? */
 static bool array_fits(const stencil_array *a, const int64_t shape[3]) {
   int k = 0;
   for (int i = 0; i < a->axes; i++) {
@@ -118,17 +118,18 @@ static bool array_fits(const stencil_array *a, const int64_t shape[3]) {
   return k == 3;
 }
 
-/* Planes on their way to a sink, by several threads. */
+/* Planes that several threads give to a sink. */
 typedef struct arrays_planes {
   const request *r;
   const stencil_array *a;
-  int each, nz; /* planes at a time; own planes */
+  int each, nz; /* planes at a time; all own planes */
   size_t plane; /* points */
   pthread_mutex_t lock;
   error failed; /* guarded by it */
 } arrays_planes;
 
-/* Numbers of an array as float32, subnormal ones as 0, as files give them. Returns the index of one that is no value, or -1. */
+/* Converts numbers of an array to float32, subnormal ones to 0, as for files. Returns the index of the first that is
+ * NaN or Inf; -1: none. */
 static int64_t array_floats(const stencil_array *a, const void *from, size_t count, float *to) {
   const double *wide = from;
   const float *narrow = from;
@@ -141,7 +142,7 @@ static int64_t array_floats(const stencil_array *a, const void *from, size_t cou
   return wrong;
 }
 
-/* Numbers of the array from `first` on; *held: a copy to be freed, where they are on a device. */
+/* Returns numbers of the array from `first` on. *held: a copy for the caller to free, if the array is on a device. */
 static const void *array_block(const stencil_array *a, size_t first, size_t count, void **held, error *e) {
   const char *from = (const char *)a->data + first * array_size(a);
   char *copy;
@@ -183,7 +184,8 @@ static void arrays_give_planes(void *context, int i) {
   pthread_mutex_unlock(&p->lock);
 }
 
-/* All planes at once, from the device of the run. Wrong values are left to the way through the host, which says where they are. */
+/* Gives all planes at once, if the array is on the run's device. Wrong values go through the host instead, which
+ * reports their place. */
 static int arrays_give_device(const stencil_array *a, const request *r, bool *taken, error *e) {
   const request_own *own = &r->own;
   float range[2];
@@ -255,7 +257,8 @@ static int arrays_fill_table(const request *r, const stencil_array *a, const voi
   return e->id;
 }
 
-/* Times and places that lie beside a dataset in a file are missing here: the caller answers for its arrays. */
+/* Tables of times and positions, which a file has beside a dataset, are missing here: the caller is responsible for its
+ * arrays. */
 static int arrays_read_table(const arrays *all, const request *r, error *e) {
   const stencil_array *a = arrays_find(all, r->path);
   table *t = r->own.table;
@@ -276,10 +279,10 @@ static int arrays_read_table(const arrays *all, const request *r, error *e) {
 
 /* Memory that the caller gives for a result. */
 typedef struct arrays_target {
-  void *to; /* NULL: it is not wanted */
+  void *to; /* NULL: the result is not wanted */
   int device;
   size_t bytes;
-  void *host; /* `to`, or memory from which it is copied there */
+  void *host; /* `to`, or memory that is later copied to it */
 } arrays_target;
 
 static int64_t array_points(const stencil_result *r) {
@@ -304,7 +307,7 @@ static int arrays_call_result(arrays *a, const stencil_result *r, arrays_target 
   return device_array_check(r->name, target->to, target->device, e);
 }
 
-/* Collective, agreed. Where one rank wants the result, all have `host`. */
+/* Asks the caller for memory. If one rank wants the result, all ranks have `host`. Collective, agreed. */
 static int arrays_find_target(arrays *a, const files *f, const stencil_result *r, arrays_target *target,
                               error *e) {
   *target = (arrays_target){.device = STENCIL_HOST};
@@ -320,7 +323,7 @@ static int arrays_find_target(arrays *a, const files *f, const stencil_result *r
   return error_agree(e, f->compute);
 }
 
-/* The bits of all ranks in `host`: those that a rank does not have are 0 there. */
+/* Combines the bits of all ranks in `host`; values that a rank lacks are 0 there. */
 static int arrays_unite(const files *f, arrays_target *target, error *e) {
   const size_t MOST = 1 << 28; /* MPI counts in an int */
   uint32_t *bits = target->host;
@@ -331,7 +334,7 @@ static int arrays_unite(const files *f, arrays_target *target, error *e) {
   return 0;
 }
 
-/* Brings what the ranks have put into `host` to the caller. */
+/* Brings the values that ranks have put into `host` to the caller. */
 static int arrays_give(const files *f, arrays_target *target, error *e) {
   const bool held = target->host != target->to;
   error_agree(e, f->compute);
@@ -342,7 +345,7 @@ static int arrays_give(const files *f, arrays_target *target, error *e) {
   return e->id;
 }
 
-/* A result that is there. */
+/* Gives the caller a result that rank 0 has. */
 static int arrays_result(arrays *a, const files *f, const stencil_result *r, const void *values, error *e) {
   arrays_target target;
   TRY(arrays_find_target(a, f, r, &target, e));
@@ -377,7 +380,7 @@ static int arrays_write_traces(arrays *a, const files *f, const request *r, erro
 
 /* --- fields ------------------------------------------------------------------------------------------------------- */
 
-/* A field on its way to a result, by several threads. */
+/* A field that several threads bring to a result. */
 typedef struct arrays_field {
   arrays *a;
   const slab *slab;
@@ -395,7 +398,7 @@ static bool array_cut_has(config_cut c, int point) {
   return point >= c.first && (point - c.first) % c.every == 0 && (point - c.first) / c.every < c.count;
 }
 
-/* Points of a plane that are saved. */
+/* Copies the saved points of a plane. */
 static void arrays_put_plane(const arrays_field *f, int z, const float *values) {
   const config_cut *x = &f->cut[0], *y = &f->cut[1];
   const int64_t pairs = f->apart;
@@ -408,7 +411,7 @@ static void arrays_put_plane(const arrays_field *f, int z, const float *values) 
   }
 }
 
-/* Of block `number`. */
+/* Adds planes, block `number` of the field, to the sum. */
 static void arrays_add_planes(const arrays_field *f, int number, int64_t first, const float *values,
                               int64_t count) {
   pthread_mutex_t *lock = &f->a->adding[number % ARRAYS_ADDING];
@@ -445,7 +448,7 @@ static int arrays_write_part(arrays_field *f, const files *on, error *e) {
   return e->id;
 }
 
-/* The sum over the shots gets its place as soon as the first shot has such a field. */
+/* Asks for the memory of the sum over shots when the first shot has such a field. */
 static int arrays_find_sum(arrays *a, const files *on, const stencil_result *of_shot, arrays_sum *sum,
                            error *e) {
   stencil_result r = *of_shot;
@@ -467,7 +470,7 @@ static int arrays_find_sum(arrays *a, const files *on, const stencil_result *of_
   return e->id;
 }
 
-/* A field of the only shot is the sum as well. */
+/* Gives the caller a field. The field of an only shot is also the sum. */
 static int arrays_give_field(const arrays *a, const files *f, const arrays_sum *sum, arrays_target *target,
                              error *e) {
   const bool copied = sum && sum->to && a->shot_count == 1;
@@ -479,7 +482,7 @@ static int arrays_give_field(const arrays *a, const files *f, const arrays_sum *
   return arrays_give(f, target, e);
 }
 
-/* Field k of a request, with all its frequencies. *part: the next of its parts. */
+/* Writes field k of a request, with all its frequencies. *part: the next part of the request. */
 static int arrays_write_named(arrays *a, const files *on, const request *r, int k, int *part, error *e) {
   static const field_name plain = {.name = "u"};
   const field_meta *m = r->field;
@@ -582,12 +585,12 @@ static int arrays_perform(const files *f, const request *r, error *e) {
   case FILES_FIND_SPACE:
     ((space_use *)r->own.answer)->space.available = UINT64_MAX;
     return 0;
-  default: /* there are no files: answers are zeros, as they come */
+  default: /* there are no files, so answers stay zero */
     return 0;
   }
 }
 
-/* Progress over all shots: shots under way count as one, though several may be. */
+/* Progress over all shots, 0 to 1. Shots under way count as one, even if they are several. */
 static double arrays_done(const arrays *a) {
   return a->shot_count ? fmin(1, (a->done + a->part) / a->shot_count) : 0;
 }

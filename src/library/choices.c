@@ -1,12 +1,12 @@
-/* The choices of kernels of this process, in place of the program's file of them (tune_cache.c): a second simulation of the
- * same grid on the same device measures nothing. */
+/* Kernel choices of this process, kept in memory instead of the program's file (tune_cache.c). So a second simulation
+ * of the same grid on the same device measures nothing. */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include "step/tune.h"
 
-/* It lives as long as the process. */
+/* A choice lives as long as the process. */
 typedef struct choice_made {
   struct choice_made *next;
   char key[512], interior[64], boundary[64];

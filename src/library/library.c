@@ -15,11 +15,11 @@
 struct stencil_sim {
   char *keys; /* the text of the configuration; owned */
   struct library_run
-      *kept; /* of the last call, which the next one of the same kind goes on with; owned; NULL: none */
+      *kept; /* the last call's run, which the next call of the same kind continues; owned; NULL: none */
   pid_t process;
   void *stream;
   MPI_Comm comm;      /* the caller's */
-  bool broken, known; /* the device has failed; the facts are there */
+  bool broken, known; /* the device has failed; `facts` are set */
   stencil_facts facts;
   char backend[32], kernel[64];
 };
@@ -39,7 +39,7 @@ int stencil_devices(void) {
 
 /* --- errors ------------------------------------------------------------------------------------------------------- */
 
-/* Copies a dataset's name as "KEY" or "KEY of shot N", N from 0; *at moves behind it. */
+/* Copies a dataset's name as "KEY" or "KEY of shot N", N from 0; *at moves behind the name. */
 static size_t library_name_array(const char **at, char *to, size_t size) {
   char *key;
   const long shot = strtol(*at += strlen(ARRAYS_FILE), &key, 10);
@@ -52,7 +52,7 @@ static size_t library_name_array(const char **at, char *to, size_t size) {
   return (size_t)smaller(used, (int)size - 1);
 }
 
-/* A message in the words of a caller, who knows no command line, no lines of shots and no datasets. */
+/* Rewrites a message for a caller, who knows no command line, no lines of shots and no datasets. */
 static void library_rename(const char *text, char *to, size_t size) {
   static const char LINE[] = "command line: ", SHOT[] = "shot:";
   size_t used = 0;
@@ -85,7 +85,7 @@ static int library_tell(const error *from, stencil_error *e) {
 
 /* --- keys --------------------------------------------------------------------------------------------------------- */
 
-/* Is the key one of a program that has files? `why` it is refused. */
+/* A key that the library refuses, and why. */
 typedef struct library_key {
   const char *section, *name, *why;
 } library_key;
@@ -162,8 +162,8 @@ enum { OVERRIDES = 64, OVERRIDE_TEXT = 256 };
 
 typedef struct library_run {
   stencil_sim *sim;
-  char *kind; /* a later call with the same text can go on with it; owned */
-  bool ran;   /* without an error, so that it can be kept */
+  char *kind; /* a later call of the same kind can continue the run; owned */
+  bool ran;   /* the run ended without an error, so that it can be kept */
   arrays arrays;
   config_given *given;
   shot_lines lines;
@@ -193,7 +193,7 @@ static int library_override(library_run *r, error *e, const char *format, ...) {
   return 0;
 }
 
-/* Is it observed traces, or what goes with them? Each shot has its own, but the key is one for all. */
+/* Is the key one of observed traces or their companions? Each shot has its own array, but all shots share the key. */
 static bool library_observed(const char *key) {
   return strncmp(key, "gradient.", strlen("gradient.")) == 0;
 }
@@ -207,7 +207,7 @@ static int library_check_input(const stencil_input *in, int shot, error *e) {
   return arrays_check(name, &in->array, e);
 }
 
-/* The keys of all shots whose values are arrays. */
+/* Sets the keys whose values are arrays, for all shots. */
 static int library_set_inputs(library_run *r, error *e) {
   const arrays *a = &r->arrays;
   for (int i = 0; i < a->input_count; i++) {
@@ -223,7 +223,7 @@ static int library_set_inputs(library_run *r, error *e) {
   return 0;
 }
 
-/* Facts that the first model has fixed, and defaults that differ from the program's. */
+/* Sets the facts that the first model has fixed, and defaults that differ from the program's. */
 static int library_set_defaults(library_run *r, error *e) {
   const stencil_sim *s = r->sim;
   TRY(library_override(r, e, "output.path=array"));
@@ -240,7 +240,7 @@ static int library_set_defaults(library_run *r, error *e) {
   return 0;
 }
 
-/* A line of words as in [survey] shots. */
+/* Makes a shot's line of words, as in [survey] shots, and adds it. */
 static int library_add_shot(library_run *r, int i, error *e) {
   const stencil_shot *shot = &r->arrays.shots[i];
   char *line = NULL;
@@ -287,7 +287,8 @@ static int library_misfit(void *context, const char *path, const float *traces, 
   return rc ? FAIL(e, LIBRARY_STOPPED) : 0;
 }
 
-/* For run_log.hear. A warning of the first shot is heard again with the number of shots that have it: once is enough. */
+/* For run_log.hear. A warning of the first shot comes again with the number of its shots, so the second one is
+ * dropped. */
 static void library_hear(void *hearer, const char *format, const char *line) {
   static const char WARNING[] = "warning: ";
   library_run *r = hearer;
@@ -332,7 +333,7 @@ static void library_note_facts(library_run *r) {
   s->known = true;
 }
 
-/* The keys of a call, without values of media, places and traces. */
+/* Finds the kind of a call: its keys, without the values of media, positions and traces. */
 static int library_find_kind(library_run *r, error *e) {
   const arrays *a = &r->arrays;
   size_t length = 0;
@@ -368,7 +369,7 @@ static int library_do(library_run *r, error *e) {
   return e->id;
 }
 
-/* The call before was of the same kind: goes on with its survey. */
+/* Continues the survey of the last call, which was of the same kind. */
 static int library_do_again(library_run *r, error *e) {
   r->v.job.lines.given = r->given;
   if (!survey_again(&r->v, e) && !arrays_finish(&r->arrays, &r->files, e)) library_note_facts(r);
@@ -400,7 +401,7 @@ static void library_close_run(library_run *r) {
   free(r);
 }
 
-/* Returns the kept run, with the inputs of `r`, if both are of one kind; otherwise `r`. The other one is closed. */
+/* Returns the kept run, with the inputs of `r`, if both are of one kind; otherwise `r`. Closes the other run. */
 static library_run *library_go_on(library_run *r) {
   library_run *kept = r->sim->kept;
   r->sim->kept = NULL;
@@ -418,7 +419,8 @@ static library_run *library_go_on(library_run *r) {
   return kept;
 }
 
-/* A thread of the library: numbers are flushed in it as the engine wants, and the caller's thread stays as it is. */
+/* A call runs in a thread of the library, where subnormal numbers are flushed to 0. So the caller's thread keeps its
+ * mode. */
 typedef struct library_call {
   library_run *r;
   error e;
@@ -469,7 +471,7 @@ int stencil_run(stencil_sim *s, const stencil_input *inputs, int32_t input_count
 
 void stencil_close(stencil_sim *s) {
   if (!s) return;
-  if (s->process == getpid()) library_close_run(s->kept); /* a fork has none of its threads */
+  if (s->process == getpid()) library_close_run(s->kept); /* a forked process lacks the run's threads */
   free(s->keys);
   free(s);
 }

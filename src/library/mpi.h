@@ -1,5 +1,5 @@
-/* MPI of one rank, for a library without MPI: what of its functions the engine uses, each as MPI defines it for a
- * communicator of one. Nothing is ever sent, but to oneself by MPI_Sendrecv. */
+/* MPI of one rank, for a library without MPI. It has the functions that the engine uses, as MPI defines them for a
+ * communicator of one rank. A message is sent only by MPI_Sendrecv, to the rank itself. */
 #ifndef STENCIL_ONE_RANK_MPI_H
 #define STENCIL_ONE_RANK_MPI_H
 
@@ -95,7 +95,7 @@ static inline int mpi_set(int *to, int value) {
 #define MPI_Query_thread(level)                mpi_set(level, MPI_THREAD_MULTIPLE)
 
 /* Messages. */
-#define MPI_Sendrecv(from, count, type, to, tag, into, target, as, source, back, comm, status)                 \
+#define MPI_Sendrecv(from, count, type, to, tag, into, target, as, source, back, comm, status)               \
   ((void)(tag), (void)(back), (void)(comm),                                                                  \
    (to) == MPI_PROC_NULL ? MPI_SUCCESS : mpi_copy(from, into, count, type))
 static inline int mpi_none(int *there) {
@@ -114,7 +114,7 @@ static inline int mpi_none(int *there) {
 #define MPI_Recv_init(...)        ((void)sizeof(mpi_unused(__VA_ARGS__)), MPI_ERR_OTHER)
 #define MPI_Get_count(...)        ((void)sizeof(mpi_unused(__VA_ARGS__)), MPI_ERR_OTHER)
 #define MPI_Win_shared_query(...) ((void)sizeof(mpi_unused(__VA_ARGS__)), MPI_ERR_OTHER)
-int mpi_unused(const void *first, ...); /* not defined, and never called: a call's arguments count as used */
+int mpi_unused(const void *first, ...); /* not defined, never called: it makes arguments count as used */
 #define MPI_Startall(count, requests)          ((void)(requests), MPI_SUCCESS)
 #define MPI_Start(request)                     ((void)(request), MPI_SUCCESS)
 #define MPI_Waitall(count, requests, statuses) ((void)(requests), MPI_SUCCESS)
@@ -145,7 +145,7 @@ static inline int MPI_Error_string(int code, char *text, int *length) {
 static inline int MPI_Finalize(void) {
   return MPI_SUCCESS;
 }
-/* error_abort calls it only where there are other ranks. */
+/* error_abort calls MPI_Abort only if there are other ranks. */
 static inline int MPI_Abort(MPI_Comm comm, int code) {
   (void)comm, (void)code;
   return MPI_ERR_OTHER;

@@ -256,10 +256,8 @@ int adjoint_open(adjoint *a, propagator *s, const plan *p, char *file, error *e)
   chain_open(&a->chain, g->config, &g->physics, g->files, &g->io);
   if (g->setup.together <= 1)
     a->chain.threads = g->files->access->compressors; /* else each shot has a thread */
-  const halo_setup exchanged = {.dev = s->dev,
-                                .slab = &g->slab,
-                                .comm = g->comm,
-                                .fields = {a->stepper.memory[0], a->stepper.memory[1]}};
+  const halo_setup exchanged = {
+      .dev = s->dev, .slab = &g->slab, .comm = g->comm, .fields = {a->stepper.memory[0], a->stepper.memory[1]}};
   return halo_open(&a->halo, s->halo.name, &exchanged, e);
 }
 
