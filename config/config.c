@@ -25,7 +25,7 @@ const char *config_says(const condition *k, char text[SAYS_TEXT]) {
   return text;
 }
 
-/* A value without effect must still be valid. */
+/* Checks the value of a key without effect, which must still be valid, and lists the key in `idle`. */
 static int config_check_idle(const value *given) {
   config scratch = *given->c;
   source_config scratch_source;
@@ -42,7 +42,7 @@ static int config_check_idle(const value *given) {
   return 0;
 }
 
-/* Where a key does not apply, its fields still get their default, unless that is computed. */
+/* Sets a key's fields. Where the key does not apply, they still get the default, unless the default is computed. */
 static int config_fill_key(config *c, source_config *s, const config_key *key, const config_block *given,
                            error *e) {
   const config_entry *entry = &given->entries[key - config_keys];
@@ -61,10 +61,10 @@ static int config_fill_key(config *c, source_config *s, const config_key *key, c
   bool excused = key->unless && key->unless->holds(c, s);
   if (applies && key->required && !excused) return FAIL(e, CONFIG_MISSING, place, section, key->name);
   if (applies && key->compute) key->compute(c, s);
-  return 0; /* nothing to do for a face whose boundary a wider key sets */
+  return 0; /* a face may have no default, since a wider key sets its boundary */
 }
 
-/* Fills c, or *s if that is not NULL. */
+/* Fills *s if not NULL, otherwise c. */
 static int config_fill_block(config *c, source_config *s, const config_block *given, error *e) {
   for (const config_key *key = config_keys; key < config_keys + config_key_count; key++)
     if (key->of_source == (s != NULL)) TRY(config_fill_key(c, s, key, given, e));
@@ -114,7 +114,7 @@ const char *config_shots(const config_given *given) {
   return config_text_of(given, "survey", "shots");
 }
 
-/* The shot's name in place of each {name}. */
+/* Replaces each {name} by the shot's name. */
 static int config_fill_pattern(char text[CONFIG_TEXT], const char *name) {
   static const char PATTERN[] = "{name}";
   char made[CONFIG_TEXT];
@@ -162,7 +162,7 @@ static int config_fill(config *c, config_entries *all, const config_given *given
   return config_check(c, all, e);
 }
 
-/* Is that wrong without the shot, too? */
+/* Does the configuration without a shot have the same error? */
 static bool config_fails_alike(const config_given *given, const error *e) {
   config c;
   error alone = {0};
@@ -171,8 +171,8 @@ static bool config_fails_alike(const config_given *given, const error *e) {
   return false;
 }
 
-/* Begins the message with FILE:LINE of the shot, unless it does already or all shots have the mistake. A missing key
- * may belong on the shot's line. */
+/* Begins the message with FILE:LINE of the shot, unless it begins so already or all shots have the mistake. A missing
+ * key counts as the shot's mistake, since it may belong on the shot's line. */
 static void config_tell_shot(const config_given *given, const shot_line *s, error *e) {
   char place[PLACE_TEXT];
   if (!s) return;
@@ -187,7 +187,7 @@ static void config_tell_shot(const config_given *given, const shot_line *s, erro
 }
 
 int config_make(config *c, const config_given *given, const shot_line *s, error *e) {
-  memset(c, 0, sizeof *c); /* padding too: it is sent and compared as bytes */
+  memset(c, 0, sizeof *c); /* padding too, since the struct is sent and compared as bytes */
   strcpy(c->file, given->file);
   c->steps = -1;
   config_entries all = {0};
@@ -213,7 +213,7 @@ void config_free(config *c) {
   c->source_count = c->receiver_count = 0;
 }
 
-/* The datasets of c, or of *s if that is not NULL. */
+/* Finds the datasets of *s if not NULL, otherwise of c. */
 static void config_datasets_of(const config *c, const source_config *s, void (*take)(void *, const char *),
                                void *context) {
   for (const config_key *k = config_keys; k < config_keys + config_key_count; k++) {

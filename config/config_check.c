@@ -1,4 +1,4 @@
-/* Checks that concern several keys: each value is valid by itself, but do they fit together? */
+/* Checks that concern several keys: each value is valid by itself, but may not fit the others. */
 #include "config_internal.h"
 #include <math.h>
 #include <string.h>
@@ -8,18 +8,18 @@ typedef struct checker {
   const config *c;
   const config_entries *all;
   error *e;
-  char place[PLACE_TEXT]; /* of the entry that check_place saw last */
+  char place[PLACE_TEXT]; /* place of the entry last given to check_place */
 } checker;
 
 static const char check_axis_names[3] = {'x', 'y', 'z'};
 
-/* Where a key was given, or the file: the beginning of a message. */
+/* Returns the beginning of a message: the place where a key was given, or the file. */
 static const char *check_place(checker *k, const config_block *given, const char *section, const char *name) {
   config_place_of(k->place, k->c, config_entry_of(given, section, name)->line);
   return k->place;
 }
 
-/* The same for a key that is not of a source. */
+/* Does the same for a key that is not a source's. */
 static const char *check_at(checker *k, const char *section, const char *name) {
   return check_place(k, k->all->blocks[0], section, name);
 }
@@ -29,7 +29,7 @@ static int check_refuse(checker *k, const char *section, const char *name, const
   return FAIL(k->e, CONFIG_VALUE, check_at(k, section, name), section, name, expected, text ? text : "");
 }
 
-/* `only`: what the key must be or go with. */
+/* Refuses a key. `only`: what the key must be or go with. */
 static int check_only(checker *k, const char *section, const char *name, const char *only) {
   return FAIL(k->e, CONFIG_ONLY_WITH, check_at(k, section, name), section, name, only);
 }
@@ -80,7 +80,7 @@ static int check_medium(checker *k) {
 
 /* --- boundaries -------------------------------------------------------------------------------- */
 
-/* The row of the key that sets a face: the most specific one given, else `all`. */
+/* The row of the key that sets a face: the most specific key given, else `all`. */
 static const config_key *check_key_of_face(const checker *k, int face) {
   const config_key *found = NULL;
   for (int i = 0; i < config_key_count; i++) {
@@ -105,15 +105,15 @@ static int check_periodic(checker *k, int axis) {
   const enum boundary_kind *kinds = k->c->boundary;
   int lo = 2 * axis, hi = lo + 1;
   if ((kinds[lo] == BOUNDARY_PERIODIC) == (kinds[hi] == BOUNDARY_PERIODIC)) return 0;
-  /* The message is about the key that makes them differ: the more specific one, further down in the table. */
+  /* The message names the key that makes the faces differ: the more specific one, further down in the table. */
   int face = check_key_of_face(k, hi) > check_key_of_face(k, lo) ? hi : lo, other = lo + hi - face;
   const char *name = check_key_of_face(k, face)->name;
   return FAIL(k->e, CONFIG_HALF_PERIODIC, check_at(k, "boundary", name), name, check_kind_name(k, face),
               check_face_name(other), check_kind_name(k, other));
 }
 
-/* A reflection reaches 4 points inside its face's own; along a periodic axis the ghosts are 4 points of the other
- * side. */
+/* Refuses axes with too few points. A reflection needs 4 points besides the face's own. On a periodic axis, ghosts are
+ * 4 points of the other side. */
 static int check_points(checker *k, int axis) {
   int n = config_axis_of(k->c, axis).points;
   const char key[] = {'n', check_axis_names[axis], '\0'};
@@ -198,13 +198,13 @@ static bool check_is_utf8(const char *text) {
   return true;
 }
 
-/* The lists of saved fields, XML and JSON, name files in UTF-8. */
+/* Refuses names that are not UTF-8, because the lists of saved fields, XML and JSON, name files in UTF-8. */
 static int check_output_path(checker *k) {
   if (check_is_utf8(check_base(k->c->output_path))) return 0;
   return check_refuse(k, "output", k->c->output_name[0] ? "name" : "path", "a file name in UTF-8");
 }
 
-/* Along an axis of one point a box may say anything. */
+/* Checks the box; along an axis of one point its ends are ignored. */
 static int check_box(checker *k) {
   for (int axis = 0; axis < 3; axis++) {
     const config_axis a = config_axis_given(k->c, axis);
@@ -228,7 +228,7 @@ static int check_survey(checker *k) {
   return check_only(k, "survey", "at_once", "with ranks_per_shot = 1 or auto");
 }
 
-/* Refuses configurations that have no gradient. */
+/* Refuses settings with which a gradient cannot be computed. */
 static int check_gradient(checker *k) {
   const config *c = k->c;
   const char *name = c->gradient_observed[0] ? "observed" : "adjoint_source", *with = NULL;
@@ -252,7 +252,7 @@ static int check_gradient(checker *k) {
 }
 
 static int check_checkpoint_path(checker *k) {
-  if (k->c->checkpoint_path[0] || k->c->survey_file[0]) return 0; /* a shot's own has been made */
+  if (k->c->checkpoint_path[0] || k->c->survey_file[0]) return 0; /* a shot's path has been made already */
   return FAIL(k->e, CONFIG_TOO_LONG, check_at(k, "output", "path"), "output", "path",
               CONFIG_TEXT - (int)sizeof CHECKPOINT_ENDING);
 }
@@ -262,7 +262,8 @@ bool config_same_file(const char *a, const char *b) {
   return stat(a, &s) == 0 && stat(b, &t) == 0 && s.st_dev == t.st_dev && s.st_ino == t.st_ino;
 }
 
-/* What follows `path` in the name of `file`, however their folder is written; NULL where `file` does not begin so. */
+/* Returns what follows `path` in the name of `file`, however the folder is written; NULL: `file` does not begin with
+ * `path`. */
 static const char *check_rest(const char *file, const char *path) {
   const char *base = check_base(path), *rest = check_base(file) + strlen(base);
   char folder[2][CONFIG_TEXT + 1];

@@ -29,7 +29,7 @@ int config_entries_copy(config_entries *copy, const config_entries *all, error *
 }
 
 int config_block_of(config_entries *all, int number, int line, config_block **block, error *e) {
-  int at = all->count; /* behind the last block whose number is not above this one */
+  int at = all->count; /* the new block's place: behind all blocks of lower numbers */
   while (at > 0 && all->blocks[at - 1]->number > number) at--;
   if (at > 0 && all->blocks[at - 1]->number == number) {
     *block = all->blocks[at - 1];

@@ -9,15 +9,15 @@
 #include "base/nearest.h"
 
 enum {
-  LINE_LONGEST = CONFIG_LIST_TEXT + 64, /* the longest value, its key and some blanks */
-  NAMES_MOST = 32                       /* sections, and keys of a section: at most */
+  LINE_LONGEST = CONFIG_LIST_TEXT + 64, /* room for the longest value, its key and some blanks */
+  NAMES_MOST = 32                       /* the most sections, and the most keys of a section */
 };
 
 typedef struct file_reader {
   FILE *file;
   config_entries *entries;
   error *e;
-  char section[SECTION_TEXT];  /* the last one, or empty; a longer name is refused */
+  char section[SECTION_TEXT];  /* the latest section, or empty; a longer name is refused */
   int line;                    /* number of the line in `text` */
   bool cut;                    /* the line is longer than `text` */
   char place[PLACE_TEXT];      /* the line's name for messages */
@@ -57,7 +57,7 @@ static void file_suggest(char *text, size_t size, const char *name, const char *
     length += (size_t)snprintf(text + length, size - length, " %s%s", names[i], i < count - 1 ? "," : ")");
 }
 
-/* *found: the index in the table of key `name` of the section; any of them where `name` is NULL. */
+/* *found: the index in the table of key `name` of the section; with `name` NULL, of any key of the section. */
 static int file_find_key(const char *place, const char *section, const char *name, int *found, error *e) {
   const char *sections[NAMES_MOST] = {NULL}, *names[NAMES_MOST] = {NULL};
   int section_count = 0, count = 0;
@@ -83,8 +83,8 @@ bool config_is_of_shot(const config_key *key) {
   return strcmp(key->section, "output") == 0 && strcmp(key->name, "name") == 0;
 }
 
-/* Keeps what was given for a key, without leading and trailing blanks; NULL: the end of a long text is missing. An empty
- * one clears what was given before. `line`: as in config_entry. */
+/* Keeps the text given for a key, without leading and trailing blanks. An empty text clears earlier ones. NULL: the
+ * text was too long and is cut. `line`: as in config_entry. */
 static int file_take(config_entries *all, int line, const char *section, const char *name, const char *text,
                      error *e) {
   char place[PLACE_TEXT];
@@ -133,7 +133,7 @@ static bool file_read_text(file_reader *r) {
   return c == '\n' || any;
 }
 
-/* "key = value" of the last section. */
+/* Takes "key = value" of the latest section. */
 static int file_take_entry(file_reader *r, char *equals) {
   char *end = equals;
   while (file_is_blank(end[-1])) end--;
@@ -142,7 +142,7 @@ static int file_take_entry(file_reader *r, char *equals) {
   return file_take(r->entries, r->line, r->section, r->text, r->cut ? NULL : equals + 1, r->e);
 }
 
-/* "[section]". It counts without keys too, because required keys may be missing. */
+/* Takes "[section]". A section counts even without keys, because required keys may be missing. */
 static int file_take_section(file_reader *r) {
   char *end = strchr(r->text, ']');
   config_block *block;
@@ -182,11 +182,11 @@ int config_read_file(config_entries *all, const char *text, error *e) {
 /* --- the command line -------------------------------------------------------------------------- */
 
 typedef struct override {
-  char section[64], name[64]; /* longer ones are cut; they are unknown anyway */
+  char section[64], name[64]; /* longer names are cut, since they are unknown anyway */
   const char *value;
 } override;
 
-/* section.key=value, where the section may hold a dot (source.1) and the value anything. */
+/* Splits section.key=value. The section may hold a dot (source.1), the value anything. */
 static int file_split(override *o, const char *text, error *e) {
   const char *equals = strchr(text, '=');
   const char *dot = equals ? memrchr(text, '.', (size_t)(equals - text)) : NULL;

@@ -1,4 +1,4 @@
-/* Prints the table of keys for people: the list of --help, docs/CONFIG.md, the man page, bash's completion, an
+/* Prints the table of keys in several forms: the list of --help, docs/CONFIG.md, the man page, bash's completion, an
  * example. */
 #include "config_internal.h"
 #include <string.h>
@@ -10,7 +10,7 @@ static const char *help_section_of(const config_key *key) {
   return key->of_source ? "source.N" : key->section;
 }
 
-/* Also true of the end of the table. */
+/* Does a section begin at this key? True at the end of the table too. */
 static bool help_begins_section(const config_key *key) {
   if (key == config_keys || key == config_keys + config_key_count) return true;
   return strcmp(key->section, key[-1].section) != 0;
@@ -31,20 +31,19 @@ static const char *help_unit_of(const config_key *key) {
   return key->unit ? key->unit : "";
 }
 
-/* True if the spellings of its values are worth a list. For the faces they are listed once; those of a switch are well
- * known. */
+/* Is a list of the key's values useful? Faces list theirs once; those of a switch are well known. */
 static bool help_lists_values(const config_key *key) {
   return key->choices && key->kind != VALUE_SWITCH && !(key->kind == VALUE_FACES && !key->fallback);
 }
 
-/* The values of a key, in one line. The page says once how a switch is spelled, and what kinds of face there are. */
+/* Describes the values of a key in one line. A switch is "on or off"; only one key lists the kinds of face. */
 static void help_expected(const config_key *key, char text[EXPECTED_TEXT]) {
   config_expected(key, false, text);
   if (key->kind == VALUE_SWITCH) snprintf(text, EXPECTED_TEXT, "on or off");
   if (key->kind == VALUE_FACES && !key->fallback) snprintf(text, EXPECTED_TEXT, "as for all");
 }
 
-/* " (a, b or c)", or nothing where there is no list. */
+/* Writes the values as " (a, b or c)", or nothing without a list. */
 static void help_put_values(const config_key *key, char text[EXPECTED_TEXT + 4]) {
   char values[EXPECTED_TEXT];
   *text = 0;
@@ -82,7 +81,7 @@ static void help_key(FILE *to, const config_key *key) {
 static void help_values(FILE *to, const config_key *key) {
   bool begun = false;
   for (const config_key *before = config_keys; before < key; before++)
-    if (before->choices == key->choices && key->choices) return; /* the list is there */
+    if (before->choices == key->choices && key->choices) return; /* the list is printed already */
   for (const choice *k = help_lists_values(key) ? key->choices : NULL; k && k->name; k++) {
     if (!k->doc) continue;
     if (!begun) fprintf(to, "\n| `%s.%s` | meaning |\n|---|---|\n", help_section_of(key), key->name);
@@ -160,7 +159,7 @@ void config_help(FILE *to, enum help_form form) {
 
 /* --- an example -------------------------------------------------------------------------------------------------- */
 
-/* True if the key never applies to c's equation but does to another. */
+/* Does the key apply to another equation, but not to c's? */
 static bool help_is_foreign(const config_key *key, const config *c) {
   const source_config source = {.wavelet = WAVELET_RICKER};
   if (key->of_source) return !equation_has(c->equation, HAS_SOURCES);
@@ -173,7 +172,7 @@ static bool help_is_foreign(const config_key *key, const config *c) {
   return false;
 }
 
-/* One line of the example: a comment unless the run needs the key. */
+/* Prints a line of the example, as a comment unless the run needs the key. */
 static void help_example_line(FILE *to, const config_key *key, const char *value, const config *c) {
   const source_config source = {.wavelet = WAVELET_RICKER};
   const bool active = value && !key->of_source,

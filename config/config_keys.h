@@ -1,8 +1,9 @@
 /* The table of all sections and keys of the configuration, with their defaults, units and one line each: `--help`, the
  * man page, the completion of bash and docs/CONFIG.md are printed from it (config_help.c). Included once, by config.c.
- * Order matters: sections are together (config_print), a key follows those its default or condition depends
- * on, and of the boundary keys the more specific comes later and so wins, whatever their order in the file.
- */
+ * Order matters. The keys of a section are together (config_print). A key follows those on which its default or
+ * condition depends. More specific boundary keys come later, so that they win whatever their order in the file.
+ *
+ *  */
 #ifndef STENCIL_CONFIG_KEYS_H
 #define STENCIL_CONFIG_KEYS_H
 
@@ -13,7 +14,7 @@
 static const range FIELD_VALUE = {-3e38, 3e38};
 static const range POSITIVE = {1e-20, 1e20}, NOT_NEGATIVE = {0, 1e20};
 static const range OPTIONAL = {1e-20, 1e20};
-/* A spacing's square, times and over the least weight, is a normal float. */
+/* A spacing's square, multiplied or divided by the least weight, is a normal float. */
 static const range SPACING = {1e-15, 1e15};
 static const range POWER = {0, 3};
 static const range SECONDS = {0, 1e9};
@@ -30,8 +31,9 @@ static bool has_face(const config *c, enum boundary_kind kind) {
   return false;
 }
 
-/* CONDITION(NAME, expression of c and s, how to say it); IDLE_CONDITION: a key for which it does not hold has no effect
- * and does no harm, for example after an override has changed the equation. It is accepted, and the log mentions it. */
+/* CONDITION(NAME, expression of c and s, how to say it); IDLE_CONDITION: where the condition does not hold, the key is
+ * accepted without effect, and the log mentions the key. This happens, for example, after an override has changed the
+ * equation. */
 #define IDLE_CONDITION(name, expression, says) CONDITION_(name, expression, says, true)
 #define EQUATION_KEY(name, expression)         CONDITION_(name, expression, NULL, true)
 #define CONDITION(name, expression, says)      CONDITION_(name, expression, says, false)
@@ -76,13 +78,14 @@ IDLE_CONDITION(GAUSSIAN, c->initial == INITIAL_GAUSSIAN, "with u = gaussian")
 IDLE_CONDITION(RANDOM, c->initial == INITIAL_RANDOM, "with u = random")
 IDLE_CONDITION(FIXED_FACE, has_face(c, BOUNDARY_FIXED), "where a face is fixed")
 IDLE_CONDITION(ABSORBING_FACE, has_face(c, BOUNDARY_ABSORBING), "where a face is absorbing")
-/* nx = 1 alone is refused later (check_grid), and says so whatever keys of x are given. */
+/* nx = 1 alone is refused later (check_grid), with the same message whatever keys of x are given. */
 CONDITION(X_FACES, c->nx != 1 || c->ny != 1, "where nx > 1")
 CONDITION(Y_FACES, c->ny != 1, "where ny > 1")
 IDLE_CONDITION(X_EXISTS, c->nx != 1 || c->ny != 1, "where nx > 1")
 IDLE_CONDITION(Y_EXISTS, c->ny != 1, "where ny > 1")
 IDLE_CONDITION(FORMULA, s->wavelet != WAVELET_FILE, "with wavelet = ricker or gaussian")
-/* The first given of these three keys sets c->receivers; config_print checks the conditions again. */
+/* The first given of the three keys positions, line and points sets c->receivers; config_print checks the conditions
+ * again. */
 CONDITION(NO_POSITIONS, c->receivers != RECEIVERS_FILE, "without positions")
 CONDITION(NO_LINE, c->receivers == RECEIVERS_NONE || c->receivers == RECEIVERS_POINTS, "without positions and line")
 CONDITION(LISTED, c->sources_listed, "with positions")
@@ -195,7 +198,7 @@ static void config_default_center(config *c, source_config *s) {
   c->gaussian_center[2] = c->origin[2] + (c->nz - 1) / 2.0 * c->dz;
 }
 
-/* A tenth of the longest extent, but at least one spacing, so that a small grid does not hold a spike. */
+/* A tenth of the longest extent, but at least one spacing, so that a small grid does not get a spike. */
 static void config_default_width(config *c, source_config *s) {
   (void)s;
   double longest = fmax((c->nx - 1) * c->dx, fmax((c->ny - 1) * c->dy, (c->nz - 1) * c->dz));
@@ -208,7 +211,7 @@ static void config_default_t0(config *c, source_config *s) {
   s->t0 = 1.5 / s->f0;
 }
 
-/* Beside the fields, so that runs with different paths have different checkpoints. Empty if the path would be too
+/* The path beside the fields, so that runs with different paths have different checkpoints. Empty if it would be too
  * long. */
 static void config_default_checkpoint(config *c, source_config *s) {
   (void)s;

@@ -1,11 +1,11 @@
-/* From a config back to text: every key of the table, as config_open reads it. */
+/* Writes a config back to text: every key of the table, as config_open reads it. */
 #include "config_internal.h"
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* Digits that read back as the same double; 15 are enough for what people write. */
+/* Prints enough digits to read back the same double; 15 are enough for what people write. */
 static void print_number(FILE *to, double number) {
   char text[32];
   for (int digits = 15; digits <= 17; digits++) {
@@ -31,7 +31,7 @@ static int64_t print_read_integer(const config_key *key, const void *field) {
   return key->size == sizeof(int) ? *(const int *)field : *(const int64_t *)field;
 }
 
-/* The file if there is one, else the word, else the number. */
+/* Prints the file if there is one, else the word, else the number. */
 static void print_variant(FILE *to, const config_key *key, const char *owner) {
   const char *file = owner + key->offset;
   const choice *chosen = config_choice(key->choices, key->tag ? *(const int *)(owner + key->tag) : 0);
@@ -67,7 +67,7 @@ static void print_word(FILE *to, const config_key *key, int64_t number) {
     fprintf(to, "%" PRId64, number);
 }
 
-/* `owner` is c or the source that the key is of. */
+/* `owner` is the source of a source's key, else c. */
 static void print_value(FILE *to, const config *c, const config_key *key, const void *owner) {
   const void *field = (const char *)owner + key->offset;
   if (key->kind == VALUE_NUMBERS)
@@ -93,7 +93,7 @@ static bool print_is_given(const config_key *key, const char *owner) {
   return key->kind == VALUE_INTEGER ? *(const int64_t *)field != -1 : *(const double *)field != 0;
 }
 
-/* False for keys that would be refused, that nobody gave, or that stand for several others. */
+/* False for keys that would be refused, that were not given, or that stand for several others. */
 static bool print_wants(const config *c, const source_config *source, const config_key *key,
                         const char *owner) {
   if (key->kind == VALUE_FACES && (key->faces & (key->faces - 1))) return false;
@@ -103,8 +103,8 @@ static bool print_wants(const config *c, const source_config *source, const conf
   return !key->only_with || key->only_with->holds(c, source);
 }
 
-/* The keys to print: those of `c`; with a survey's entries `given`, keys that shots may change are printed from
- * these. */
+/* The keys to print: those of `c`. With a survey's entries `given`, keys that shots may change are printed from these
+ * entries. */
 typedef struct printing {
   FILE *to;
   const config *c;
@@ -112,7 +112,7 @@ typedef struct printing {
   const config_entries *given;
 } printing;
 
-/* May shots differ in it, or is it made from their names? */
+/* May shots differ in the key, or is its value made from their names? */
 static bool print_is_of_shot(const config_key *key) {
   const bool path = strcmp(key->name, "path") == 0 &&
                     (strcmp(key->section, "output") == 0 || strcmp(key->section, "checkpoint") == 0);
@@ -122,8 +122,8 @@ static bool print_is_of_shot(const config_key *key) {
          key->offset == offsetof(config, gradient_weights);
 }
 
-/* Prints the keys from `key` on that share its section, of the config or of source number `at`, the first being 0.
- * Returns the first key of the next section. */
+/* Prints the keys of a section, from `key` on, of the config or of source `at`, counted from 0. Returns the first key
+ * of the next section. */
 static const config_key *print_section(const printing *p, int at, const config_key *key) {
   const config_key *end = config_keys + config_key_count;
   const source_config *source = key->of_source && !p->given ? &p->c->sources[at] : NULL;
@@ -156,7 +156,7 @@ static char *print_all(printing p) {
       continue;
     }
     for (int i = 0; i < sources; i++) print_section(&p, i, key);
-    while (key->of_source) key++; /* never the last section */
+    while (key->of_source) key++; /* a source is never the last section */
   }
   if (p.to && fclose(p.to) == 0) return text;
   free(text);

@@ -1,4 +1,4 @@
-/* One value from text to its fields of the config. */
+/* Parses one value from text into its fields of the config. */
 #include "config_internal.h"
 #include <ctype.h>
 #include <stdlib.h>
@@ -13,7 +13,7 @@ static int config_refuse(const value *v, const char *expected) {
   return FAIL(v->e, CONFIG_VALUE, v->place, v->section, v->key->name, expected, v->text);
 }
 
-/* The field at `offset` of what the key belongs to. */
+/* The field at `offset` of the config or source that the key belongs to. */
 static void *value_field_at(const value *v, size_t offset) {
   return (v->key->of_source ? (char *)v->source : (char *)v->c) + offset;
 }
@@ -39,7 +39,7 @@ static bool value_is_auto(const value *v) {
 }
 
 static void value_expected_integer(const config_key *k, bool too_large, char text[EXPECTED_TEXT]) {
-  enum { NARROW = 1000 }; /* limits this close are clearer together */
+  enum { NARROW = 1000 }; /* limits this close are both named */
   const char *automatic = k->automatic ? "auto or " : "";
   if (k->max < NARROW)
     snprintf(text, EXPECTED_TEXT, "%san integer from %" PRId64 " to %" PRId64, automatic, k->min, k->max);
@@ -104,7 +104,7 @@ static int value_integer(const value *v) {
   return value_set(v, wide);
 }
 
-/* A number, which a unit of bytes may follow where the key has one; spoils `word`. */
+/* Reads a number; a unit of bytes may follow if the key allows it. Changes `word`. */
 static bool value_number(const config_key *k, char *word, double *number) {
   static const char PREFIXES[] = "kMGT";
   double unit = 1;
@@ -187,13 +187,13 @@ static int value_faces(const value *v) {
   return 0;
 }
 
-/* Does a path begin with what shells replace, as ~/x and $HOME/x? */
+/* Does a path begin with text that a shell would replace, such as ~/x or $HOME/x? */
 static bool value_is_for_shell(const char *text) {
   return (*text == '~' || *text == '$') && (strchr(text, '/') || !text[1]);
 }
 
-/* Copies v->text to the key's field. Text that a command line can hold but a line of a file cannot is refused, so that
- * the effective configuration can always be saved and read back. */
+/* Copies v->text to the key's field. Refuses text that a line of a file cannot hold, so that the effective
+ * configuration can always be saved and read back. */
 static int value_copy_text(const value *v) {
   size_t length = strlen(v->text);
   if (length >= v->key->size)
@@ -223,7 +223,7 @@ static int value_variant(const value *v) {
   if (chosen->form == FORM_DATASET) return value_copy_text(v);
   if (chosen->form == FORM_WORD) return 0;
   double number = 0;
-  decimal_number(v->text, &number); /* value_has_form has seen that it is one */
+  decimal_number(v->text, &number); /* value_has_form has checked that this is a number */
   if (number < k->range->low || number > k->range->high) {
     char expected[EXPECTED_TEXT];
     value_expected_numbers(k, 1, k->range->low <= 0 || number > 0, expected);
@@ -244,7 +244,7 @@ static int value_make_positions(const value *v, enum receivers_kind kind, int co
   return 0;
 }
 
-/* Reads the next word of *rest; false if there is none or it is no coordinate. */
+/* Reads the next word of *rest; false if there is none or the word is no coordinate. */
 static bool value_take_number(const value *v, char **rest, double *number) {
   char *word = strtok_r(NULL, BLANKS, rest);
   return word && decimal_number(word, number) && *number >= v->key->range->low &&

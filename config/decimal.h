@@ -1,5 +1,5 @@
-/* Strict numbers for what users type: plain or scientific decimal notation and nothing else, the whole text
- * consumed. (strtod alone would accept nan, inf, hex, blanks and text after the number.) */
+/* Reads numbers strictly: the whole text must be plain or scientific decimal notation. (strtod alone would accept nan,
+ * inf, hex, blanks and text after the number.) */
 #ifndef STENCIL_DECIMAL_H
 #define STENCIL_DECIMAL_H
 
@@ -10,12 +10,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Is it all of `text` that strtod or strtoll has taken, up to `end`, and of these characters? */
+/* Has strtod or strtoll taken all of `text`, up to `end`, and are all its characters among `characters`? */
 static inline bool decimal_whole(const char *text, const char *end, const char *characters) {
   return end > text && !*end && !text[strspn(text, characters)];
 }
 
-/* False unless `text` is a number that a double can hold. A number that would become 0 is not. */
+/* False unless `text` is a number that a double can hold. A number that underflows to 0 is refused. */
 static inline bool decimal_number(const char *text, double *number) {
   char *end;
   errno = 0;
@@ -24,8 +24,8 @@ static inline bool decimal_number(const char *text, double *number) {
   return decimal_whole(text, end, "+-.0123456789eE") && isfinite(*number) && !vanished;
 }
 
-/* False unless `text` is an integer; 1e3 is one too. Beyond int64_t, *integer is its nearest limit and
- * *beyond true. */
+/* False unless `text` is an integer; 1e3 is an integer too. Beyond int64_t, *integer is the nearest limit and *beyond
+ * is true. */
 static inline bool decimal_integer(const char *text, int64_t *integer, bool *beyond) {
   double number;
   char *end;

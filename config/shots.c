@@ -8,8 +8,8 @@ static int shots_lack(error *e) {
   return FAIL(e, OUT_OF_MEMORY, sizeof(shot_line), "the shots");
 }
 
-/* The next character of a word of a shell, in which *quote is the open quotation mark, or 0; -1: it is no part of one. A
- * backslash quotes what follows it, between "" only what would mean something there. */
+/* Returns the next character of a word in a shell's quoting; -1: a quotation mark. *quote: the open quotation mark, or
+ * 0. A backslash quotes the next character; between "" only one that is special there. */
 static int shots_take(const char **at, char *quote) {
   const char c = *(*at)++;
   if (*quote ? c == *quote : c == '\'' || c == '"') {
@@ -20,8 +20,8 @@ static int shots_take(const char **at, char *quote) {
   return escapes && **at ? (unsigned char)*(*at)++ : (unsigned char)c;
 }
 
-/* Cuts the first word off *at, in place; NULL: there is none. *quote: not 0 where a quotation mark, or what a backslash
- * quotes, is missing. */
+/* Takes the first word from *at into `into`; NULL: there is none. *quote is not 0 if the closing quotation mark, or the
+ * character after a backslash, is missing. */
 static char *shots_word(const char **at, char *into, char *quote) {
   char *end = into;
   while (**at == ' ' || **at == '\t') ++*at;
@@ -61,7 +61,7 @@ int shots_add(shot_lines *all, const char *text, int line, error *e) {
   return e->id;
 }
 
-/* The line without its end, and without the mark that a file of UTF-8 may begin with. */
+/* Returns the line without its end and without a UTF-8 byte order mark. */
 static char *shots_trim(char *text, ssize_t length, int line) {
   while (length > 0 && (text[length - 1] == '\n' || text[length - 1] == '\r')) text[--length] = '\0';
   return line == 1 && strncmp(text, "\xEF\xBB\xBF", 3) == 0 ? text + 3 : text;
@@ -97,7 +97,8 @@ static int shots_compare(const void *a, const void *b) {
   return names ? names : (s->line > t->line) - (s->line < t->line);
 }
 
-/* Two shots of one name would write the same files. Names the first line that repeats one. */
+/* Refuses two shots of one name, since they would write the same files. The message names the first line that repeats a
+ * name. */
 static int shots_check_names(const shot_lines *all, error *e) {
   char place[PLACE_TEXT];
   const shot_line **sorted, *first = NULL, *again = NULL;
@@ -113,7 +114,7 @@ static int shots_check_names(const shot_lines *all, error *e) {
   return FAIL(e, SHOTS_TWICE, place, again->name, first->line);
 }
 
-/* Does it change what shots that step together share (propagator_plan)? */
+/* Does the shot change what shots that step together must share (propagator_plan)? */
 static bool shots_differs(const shot_line *s) {
   static const char *const SHARED[] = {"initial.", "receivers.every", "sources.mode"};
   for (char **w = s->words; *w; w++)
@@ -122,7 +123,7 @@ static bool shots_differs(const shot_line *s) {
   return false;
 }
 
-/* Checks of this shot against the first one. */
+/* Checks a shot against the first one. */
 static int shots_check_pair(const shot_lines *all, const shot_line *s, const config *c, const config *first,
                             error *e) {
   const bool given = c->gradient_residual[0];
