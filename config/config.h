@@ -48,7 +48,7 @@ typedef struct source_config {
   enum wavelet_kind wavelet;
   char wavelet_file[CONFIG_TEXT]; /* WAVELET_FILE: FILE:/dataset */
   double f0;                      /* Hz, > 0; not with WAVELET_FILE */
-  double t0;                      /* s; likewise */
+  double t0;                      /* s; not with WAVELET_FILE */
   double amplitude;
 } source_config;
 

@@ -22,7 +22,7 @@ typedef struct shot_lines {
 } shot_lines;
 
 /* Reads the lines. Words are quoted as in a shell. Empty lines are ignored, as is the rest of a line from a word that
- * begins with #. Exit 1, naming file and line, where quotes do not come in pairs. shots_free it, also after a
+ * begins with #. Exit 1, naming file and line, where quotes do not come in pairs. Call shots_free also after a
  * failure. */
 int shots_read(shot_lines *all, const char *file, error *e);
 /* Adds a line's words as a shot, if there are any; `line` is the line's number in all->file. */

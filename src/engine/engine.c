@@ -252,7 +252,7 @@ typedef struct engine_loading {
   int i;      /* of the media */
   int ghosts; /* ghost planes on each side, which are loaded too */
   atomic_int next;
-  pthread_mutex_t lock; /* guards the next members: */
+  pthread_mutex_t lock; /* guards the next members */
   error failed;
 } engine_loading;
 

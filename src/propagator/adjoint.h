@@ -95,7 +95,7 @@ int adjoint_sum(adjoint *a, error *e);
 /* Prepares adjoint_planes, once after adjoint_run: copies to the host fields that belong to several shots or need more
  * work. With `initial` it overwrites the propagator's fields. */
 int adjoint_bring(adjoint *a, error *e);
-/* Applies the chain rule from dJ/dv of the steps' velocity to that of the user's. Call it once for each shot after
+/* Applies the chain rule from dJ/dv of the steps' velocity to dJ/dv of the user's. Call it once for each shot after
  * adjoint_bring; threads as in adjoint_take. */
 int adjoint_chain(adjoint *a, int i, error *e);
 

@@ -125,7 +125,7 @@ typedef struct adjoint_bringing {
   const adjoint *a;
   enum gradient_field field;
   atomic_int next;
-  pthread_mutex_t lock; /* guards the next members: */
+  pthread_mutex_t lock; /* guards the next members */
   error failed;
 } adjoint_bringing;
 

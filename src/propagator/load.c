@@ -148,7 +148,7 @@ static bool load_is_silent(const config *c) {
   return zero && c->boundary_value == 0 && c->sources_mode != SOURCES_IMPOSE;
 }
 
-/* Reads the field of the step before step 0; fields of still earlier steps equal that of step 0. */
+/* Finds the field of the step before step 0; fields of still earlier steps equal that of step 0. */
 static int load_previous(propagator *p, const propagator_input *from, error *e) {
   if (p->config->previous == PREVIOUS_REST && load_is_silent(p->config)) return 0;
   if (p->config->previous == PREVIOUS_REST) {

@@ -34,7 +34,7 @@ typedef struct propagator {
   injector injector;
   sampler sampler;
   float *memory[SHOT_MEMORIES]; /* slab_floats of device memory each, owned; NULL where the run lacks it */
-  float *map[MAP_FIELDS];       /* likewise, of maps */
+  float *map[MAP_FIELDS];       /* the same for maps */
   int maps_stream;              /* the stream that computed maps last */
   observers observers;          /* the sampler, maps, and observers of callers */
   measure measure;              /* measures fields on the device */

@@ -18,7 +18,7 @@ typedef struct snapshot {
   size_t capacity, used;              /* floats */
 } snapshot;
 
-/* snapshot_close it, also after a failure. */
+/* Call snapshot_close also after a failure. */
 int snapshot_open(snapshot *p, device *dev, const slab *slab, int number, error *e);
 void snapshot_close(snapshot *p);
 

@@ -30,7 +30,7 @@ typedef struct misfit {
   double most; /* greatest magnitude in the dataset */
   char dispersion[TABLE_WORD], equation[TABLE_WORD]; /* as in `table` */
   const char *weighed; /* FILE:/path of the weights; "": all are 1; the caller's */
-  scratch weights;     /* of this rank's traces, as they lie; owned */
+  scratch weights;     /* of this rank's traces, laid out alike; owned */
   scratch held;        /* this rank's part of the next two, laid out as the traces, extra steps too; owned */
   const float *observed; /* the observed traces, until misfit_residual; NaN: no datum */
   float *residual;       /* after misfit_residual; a given residual from the start; NULL: not yet */
@@ -39,7 +39,7 @@ typedef struct misfit {
 /* Reads FILE:/dataset, observed traces or, where `given`, dJ/d(trace as written): a row for each sample of planned
  * receivers, of which each rank keeps its own; with `dry` none: they are only checked. The datasets `time` and
  * `position` beside it must match the receivers, exit 2; with `given` they may be missing. Collective over the shot's
- * ranks, same error everywhere. misfit_close it, also after a failure. */
+ * ranks, same error everywhere. Call misfit_close also after a failure. */
 int misfit_open(misfit *m, const shot *s, const char *dataset, misfit_use use, error *e);
 /* Exit 2 where the dataset `source_position` beside the traces, or their attributes `dispersion` and `equation`, belong
  * to another shot. Missing ones are ignored. Collective as misfit_open. */

@@ -14,7 +14,7 @@ typedef struct report_rank {
   double boundary, to_host, exchange, to_device, interior, exposed;
   double io;                           /* in which saving kept the steps waiting */
   double io_wait;                      /* the part of io in which the steps waited for the writer */
-  double writer_seconds, writer_bytes; /* of the whole run's writing, beside the steps or not */
+  double writer_seconds, writer_bytes; /* what writing took in the whole run, beside the steps or not */
   double copy_gbs;                     /* copy bandwidth of this rank's device, read + write, GB/s */
   double host_bytes;                   /* high-water resident memory */
   double device_bytes;                 /* high-water device memory */
